@@ -7,8 +7,13 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
   const id = useId();
   useEffect(() => {
     const shown = dialog.current;
+    const before = document.activeElement;
     shown?.showModal();
-    return () => shown?.close();
+    return () => {
+      shown?.close();
+      // It has left the page already, so that the browser does not put the focus back.
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
   }, []);
   const cancel = (event: SyntheticEvent) => {
     event.preventDefault();

@@ -1,0 +1,146 @@
+//! The portal without a mouse: every page can be walked through, and what is begun can be ended.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+
+import type { Locator, Page } from "playwright-core";
+
+import type { Browser } from "./browser.ts";
+import { invited, LONG_MS, PASSWORD } from "./person.ts";
+import { Service } from "./service.ts";
+
+/** More than any page has places to stop at. */
+const MOST_STOPS = 200;
+
+let service: Service;
+let browser: Browser;
+let page: Page;
+
+before(async () => {
+  service = await Service.start();
+  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
+  page = browser.page;
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.close();
+});
+
+/** What has the focus: its words, and what is wrong with it for somebody who only sees where it is. */
+async function focused(): Promise<{ what: string; wrong: string[] } | undefined> {
+  return page.evaluate(() => {
+    const at = document.activeElement;
+    if (!at || at === document.body) return undefined;
+    const { left, top, right, bottom, width, height } = at.getBoundingClientRect();
+    const { outlineStyle, outlineWidth } = getComputedStyle(at);
+    const isSeen = width > 0 && height > 0 && right > 0 && bottom > 0 && left < innerWidth && top < innerHeight;
+    const wrong = [
+      ...(isSeen ? [] : ["is not on the screen"]),
+      ...(outlineStyle === "none" || outlineWidth === "0px" ? ["has no outline"] : []),
+    ];
+    return { what: at.outerHTML.slice(0, 200), wrong };
+  });
+}
+
+/** Goes on to a place, by the key for it alone. */
+async function tabTo(place: Locator): Promise<void> {
+  await place.waitFor();
+  for (let stops = 0; stops < MOST_STOPS; stops += 1) {
+    if (await place.evaluate((it) => it === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`${place} cannot be reached`);
+}
+
+async function press(place: Locator): Promise<void> {
+  await tabTo(place);
+  await page.keyboard.press("Enter");
+}
+
+/** Walks through a page that was just loaded, from its top to its end; how many places there were to stop at. */
+async function walk(): Promise<number> {
+  for (let stops = 0; stops < MOST_STOPS; stops += 1) {
+    await page.keyboard.press("Tab");
+    const at = await focused();
+    if (!at) return stops;
+    assert.deepEqual(at.wrong, [], at.what);
+  }
+  assert.fail(`no end after ${MOST_STOPS} stops`);
+}
+
+test("a file is uploaded, looked at and deleted by keys", async () => {
+  await press(page.getByRole("link", { name: "Files" }));
+  await page.getByRole("heading", { name: "Files" }).waitFor();
+  const chooser = page.waitForEvent("filechooser");
+  await press(page.getByRole("button", { name: "Choose files…" }));
+  await (await chooser).setFiles({
+    name: "alanine.pdb", mimeType: "application/octet-stream", buffer: await readFile("../clients/alanine.pdb"),
+  });
+  const remove = page.getByRole("button", { name: "Delete alanine" });
+  await remove.waitFor({ timeout: LONG_MS });
+  await press(remove);
+  const dialog = page.getByRole("dialog", { name: "Delete alanine?" });
+  await dialog.waitFor();
+  assert.ok(await dialog.evaluate((it) => it.contains(document.activeElement)), "the question has the focus");
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  assert.ok(await remove.evaluate((it) => it === document.activeElement), "the focus is where it was");
+  browser.look();
+});
+
+test("a form is filled and sent by keys, and what is wrong gets the focus", async () => {
+  await press(page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }));
+  const padding = page.getByLabel("minimum_padding");
+  await padding.waitFor();
+  await tabTo(page.getByLabel("box_name"));
+  await page.keyboard.type("by keys");
+  await tabTo(padding);
+  await page.keyboard.press("ControlOrMeta+A");
+  await page.keyboard.type("-3");
+  await page.locator("[aria-invalid=true]").and(padding).waitFor();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-invalid") === "true");
+  await page.keyboard.press("ControlOrMeta+A");
+  await page.keyboard.type("1.2");
+  await page.locator("[aria-invalid=true]").waitFor({ state: "detached" });
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "by keys" }).waitFor({ timeout: LONG_MS });
+  browser.look();
+});
+
+test("a menu opens, is left and ends a session by keys", async () => {
+  const who = page.getByRole("button", { name: "ada" });
+  await press(page.getByRole("button", { name: "New" }));
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "System");
+  await page.keyboard.press("Escape");
+  await page.locator("#new").waitFor({ state: "hidden" });
+  await press(who);
+  await press(page.getByRole("button", { name: "Sign out" }));
+  await tabTo(page.getByLabel("Name"));
+  await page.keyboard.type("ada");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(PASSWORD);
+  await page.keyboard.press("Enter");
+  await who.waitFor();
+  browser.look();
+});
+
+test("every page is walked through by keys, each stop outlined and on the screen", async () => {
+  for (const [at, heading] of [
+    ["jobs", "Jobs"], ["systems", "Systems"], ["files", "Files"], ["margin", "Margin"], ["admin", "Admin"],
+  ] as const) {
+    await page.goto(`${service.portal}${at}`);
+    await page.getByRole("heading", { name: heading, exact: true }).first().waitFor();
+    await page.getByText("Loading…").first().waitFor({ state: "detached" });
+    assert.ok(await walk() > 5, at);
+  }
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByRole("link", { name: "alanine" }).click();
+  await page.getByRole("heading", { name: "alanine" }).waitFor();
+  await page.reload();
+  await page.getByRole("img", { name: /^Structure of/ }).waitFor({ timeout: LONG_MS });
+  assert.ok(await walk() > 8, "past the picture");
+  browser.look();
+});
