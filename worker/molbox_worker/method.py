@@ -6,7 +6,6 @@ run with its repetition, are made from these files.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import platform
 from dataclasses import dataclass
@@ -154,8 +153,8 @@ class Nonbonded:
         Whether Lennard-Jones beyond the cutoff is corrected for.
     ewald_tolerance : float
         What was asked for.
-    mesh : list of int or None
-        Points of the mesh as the stage began, where the engine tells.
+    mesh : list of int
+        Points of the mesh as the stage began.
     order : int
         Of its splines.
     width_per_nm : float
@@ -168,7 +167,7 @@ class Nonbonded:
     switch_nm: float | None
     dispersion_correction: bool
     ewald_tolerance: float
-    mesh: list[int] | None
+    mesh: list[int]
     order: int
     width_per_nm: float
 
@@ -205,7 +204,7 @@ def write(output: Path, method: Method) -> None:
 
 
 def of_openmm(model: Model, stage: Stage, context: openmm.Context) -> Method:
-    """Of a stage that a context is to run, read from the context."""
+    """Of a stage that a context is to run, read from the context, which has calculated energies."""
     system, integrator = context.getSystem(), context.getIntegrator()
     chosen = context.getPlatform()
     name = chosen.getName()
@@ -348,11 +347,7 @@ def _nonbonded(system: openmm.System, context: openmm.Context) -> Nonbonded | No
         for each in lennard_jones
     ]
     cutoff, tolerance = force.getCutoffDistance()._value, force.getEwaldErrorTolerance()
-    mesh: list[int] | None = None
-    width = mdp.ewald_width(cutoff, tolerance)
-    # In some contexts on a CPU OpenMM 8.6.1 fails here, with std::bad_cast, and runs all the same.
-    with contextlib.suppress(openmm.OpenMMException):
-        width, *mesh = force.getPMEParametersInContext(context)
+    width, *mesh = force.getPMEParametersInContext(context)
     return Nonbonded(
         "PME",
         cutoff,

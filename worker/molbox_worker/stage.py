@@ -146,7 +146,6 @@ class OpenMMRun(StageRun):
         """Put a context where the stage starts or was left; returns the step."""
         self._context = context = self._model.context(self._stage, start)
         self._weigh(context.getSystem())
-        method.write(self._simulation.task.output, method.of_openmm(self._model, self._stage, context))
         checkpoint = self._commits.last.checkpoint
         if checkpoint is None:
             place(context, start)
@@ -184,6 +183,10 @@ class OpenMMRun(StageRun):
         integrator = context.getIntegrator()
         is_exact, exact_steps = self._model.is_exact, simulation.exact_steps(EXACT_SECONDS)
         first_step, chunk = step, FIRST_CHUNK
+        # OpenMM 8.6.1 has what tells the mesh on a CPU from the first energies on; before them it reads memory that
+        # nobody has set.
+        context.getState(energy=True)
+        method.write(simulation.task.output, method.of_openmm(self._model, stage, context))
         last_commit = time.monotonic()
         events = [frequency for frequency in (stage.traj_freq, stage.log_freq) if frequency]
         if is_exact:

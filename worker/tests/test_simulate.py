@@ -150,6 +150,11 @@ def test_a_stage_has_its_method_as_the_engine_was_given_it(
     # What the direct space leaves out at the cutoff is the tolerance, by OpenMM's definition.
     left_out = math.exp(-((nonbonded["width_per_nm"] * 0.9) ** 2)) / 2
     assert left_out == pytest.approx(nonbonded["ewald_tolerance"], rel=1e-6)
+    # As fine as the tolerance needs, by OpenMM's definition, and rounded up to what is fast.
+    box = np.array([vector[axis]._value for axis, vector in enumerate(system.getDefaultPeriodicBoxVectors())])
+    needed = 2 * nonbonded["width_per_nm"] * box / (3 * nonbonded["ewald_tolerance"] ** 0.2)
+    mesh = np.array(nonbonded["mesh"])
+    assert (mesh >= needed).all() and (mesh <= 1.2 * needed + 1).all(), (mesh, needed)
     machine = last["machine"]
     assert (machine["threads"], machine["architecture"]) == (2, platform.machine())
     assert machine["processor"]
