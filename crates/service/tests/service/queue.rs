@@ -1,11 +1,12 @@
 //! Whose task starts next, and what those that wait are told.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use molbox::workflow::Client;
 use molbox::workflow::types::{
-    EquilibrationStep, JobCreateParams, JobExtension, JobRecord, ProductionParams, QueuePlace,
-    SystemRecord,
+    EquilibrationStep, Estimate, JobCreateParams, JobExtension, JobRecord, ProductionParams,
+    QueuePlace, SystemRecord,
 };
 
 use crate::common::Service;
@@ -117,18 +118,9 @@ async fn who_waits_is_told_when_it_starts_and_who_asks_when_it_would() {
     let running = submit(1000.0).await;
     until_it_produces(&molbox, &running).await;
     let waiting = submit(0.001).await;
-    let known = wait_until(&molbox, &waiting, |job| {
-        job.queue.as_ref().is_some_and(|it| it.expected_start_at.is_some())
-    });
-    let known = known.await;
-    let start: jiff::Timestamp = place(&known).expected_start_at.as_ref().unwrap().parse().unwrap();
-    let created: jiff::Timestamp = known.created_at.parse().unwrap();
-    let hours = start.duration_since(created).as_secs_f64() / 3600.0;
-    let check = molbox.job_check().body(job(1000.0)).send().await.unwrap();
-    let whole = check.estimate.hours.unwrap().get();
-    assert!(hours > 0.5 * whole && hours < 2.0 * whole, "{hours} h for {whole} h");
+    let (start, estimate) = after_a_thousand_ns(&molbox, &system, &waiting, 1).await;
     assert_eq!(start.as_second() % 60, 0);
-    let asked = check.estimate.queue.as_ref().expect("it is known");
+    let asked = estimate.queue.as_ref().expect("it is known");
     assert_eq!((asked.position, asked.length), (2, 2));
     assert!(asked.expected_start_at.as_ref().unwrap().parse::<jiff::Timestamp>().unwrap() >= start);
     let other = service.client("bob");
@@ -154,16 +146,37 @@ async fn who_waits_for_a_job_that_was_extended_is_told_when_it_starts() {
     let extension = JobExtension::builder().time(1000.0);
     molbox.job_extend().job_id(ended.as_str()).body(extension).send().await.unwrap();
     let waiting = submit(0.001).await;
-    let known = wait_until(&molbox, &waiting, |job| {
-        job.queue.as_ref().is_some_and(|it| it.position == 2 && it.expected_start_at.is_some())
-    });
-    let known = known.await;
-    let start: jiff::Timestamp = place(&known).expected_start_at.as_ref().unwrap().parse().unwrap();
-    let created: jiff::Timestamp = known.created_at.parse().unwrap();
-    let hours = start.duration_since(created).as_secs_f64() / 3600.0;
-    let check = molbox.job_check().body(job(&system, 1000.0)).send().await.unwrap();
-    let whole = check.estimate.hours.unwrap().get();
-    assert!(hours > 0.5 * whole && hours < 2.0 * whole, "{hours} h for {whole} h");
+    after_a_thousand_ns(&molbox, &system, &waiting, 2).await;
+}
+
+/// When a task that waits for 1000 ns of another is told to start, and what such a job is told to
+/// take, once the two agree to a factor of two: how fast jobs are here is known better with each look
+/// at the one that runs, and the two may be of different looks.
+async fn after_a_thousand_ns(
+    molbox: &Client,
+    system: &SystemRecord,
+    waiting: &str,
+    position: u64,
+) -> (jiff::Timestamp, Estimate) {
+    let begin = Instant::now();
+    loop {
+        let known = wait_until(molbox, waiting, |job| {
+            let place = job.queue.as_ref();
+            place.is_some_and(|it| it.position == position && it.expected_start_at.is_some())
+        });
+        let known = known.await;
+        let start: jiff::Timestamp =
+            place(&known).expected_start_at.as_ref().unwrap().parse().unwrap();
+        let created: jiff::Timestamp = known.created_at.parse().unwrap();
+        let hours = start.duration_since(created).as_secs_f64() / 3600.0;
+        let check = molbox.job_check().body(job(system, 1000.0)).send().await.unwrap();
+        let whole = check.estimate.hours.unwrap().get();
+        if hours > 0.5 * whole && hours < 2.0 * whole {
+            return (start, check.into_inner().estimate);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{hours} h for {whole} h");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// A job of so many ns that keeps no frames.
