@@ -99,8 +99,12 @@ test("a form is filled and sent by keys, and what is wrong gets the focus", asyn
   await page.keyboard.press("ControlOrMeta+A");
   await page.keyboard.type("-3");
   await page.locator("[aria-invalid=true]").and(padding).waitFor();
+  // From another place, so that it is seen to move.
+  await tabTo(page.getByLabel("concentration", { exact: true }));
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-invalid") === "true");
+  // While one submission is under way there is no other.
+  await page.locator("button.main[aria-busy=false]").waitFor();
+  assert.ok(await padding.evaluate((it) => it === document.activeElement), "what is wrong has the focus");
   await page.keyboard.press("ControlOrMeta+A");
   await page.keyboard.type("1.2");
   await page.locator("[aria-invalid=true]").waitFor({ state: "detached" });
