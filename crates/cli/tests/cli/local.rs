@@ -266,9 +266,14 @@ fn a_portfolio_of_a_spreadsheet_is_read_and_its_mistakes_have_lines() {
     let report: Value = serde_json::from_str(&ok(&mut margin(german.as_bytes()))).unwrap();
     assert_eq!(report["rows"][0]["quantity"], 2.5);
     let wrong = b"ticker,type,quantity\nXEQ1,long,1\nXEQ1,long,-1\n";
-    let (code, error) = failure(&mut margin(wrong));
-    assert_eq!(code, 5, "{error}");
-    assert!(error["message"].as_str().unwrap().contains("line 3: must be at least 0"), "{error}");
+    let output = margin(wrong).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(5), 0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let [note, error] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(note.contains("the invented prices of the sample data"), "{note}");
+    let error: Value = serde_json::from_str(error).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("line 3: must be at least 0"), "{message}");
     let (code, error) = failure(&mut margin(b"ticker,type,quantity\nM\xfcnchen,long,1\n"));
     assert_eq!(code, 11, "{error}");
     assert!(error["remedy"].as_str().unwrap().contains("CSV UTF-8"), "{error}");

@@ -198,14 +198,12 @@ pub(crate) fn with_input(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The exit status and the error that a failing command reports as JSON, after its notes; it writes
-/// no result.
+/// The exit status and the error that a failing command reports as JSON; it writes no result.
 pub(crate) fn failure(command: &mut Command) -> (i32, Value) {
     let output = command.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{command:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.trim_end().lines().last().unwrap_or_default();
-    let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{command:?}: {said}"));
+    let error: Value = serde_json::from_slice(&output.stderr)
+        .unwrap_or_else(|_| panic!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code().unwrap(), error["error"].clone())
 }
 
