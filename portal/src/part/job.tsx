@@ -17,10 +17,10 @@ import { Status } from "./status.tsx";
 
 type Job = Schemas["JobRecord"];
 
-/** What people call a job. */
+/** What people call a job; replicas are counted from 1, as in reports and at the terminal. */
 export function nameOf(job: Job): string {
   if (job.batch_name === undefined) return job.job_id;
-  return job.batch_index === undefined ? job.batch_name : `${job.batch_name} · ${job.batch_index}`;
+  return job.batch_index === undefined ? job.batch_name : `${job.batch_name} · replica ${job.batch_index + 1}`;
 }
 
 type Watched = {

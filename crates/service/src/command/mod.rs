@@ -182,7 +182,7 @@ struct AuditOptions {
     #[arg(long, value_parser = moment)]
     until: Option<Timestamp>,
     /// After the entry with this `seq`, to go on from where another was read to.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "SEQ", default_value = "0", value_parser = whole)]
     after: i64,
     /// Print a line of JSON for each.
     #[arg(long)]
@@ -256,18 +256,18 @@ struct ChangeOptions {
     role: Option<String>,
     /// Tasks that it may have queued or running at a time, 0 for any number. It replaces the
     /// account's own limits, as `--bytes` and `--hours` do.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     open_tasks: Option<i64>,
     /// Most that it may hold, in bytes, 0 for any number.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     bytes: Option<i64>,
     /// Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued,
     /// in h, 0 for any time.
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = whole)]
     hours: Option<i64>,
     /// How much of the machine it has beside others that wait, from 1 to 100: one of weight 2 is
     /// served twice as long as one of weight 1.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = weight)]
     weight: Option<i64>,
     /// The service's limits instead of its own.
     #[arg(long, conflicts_with_all = ["open_tasks", "bytes", "hours"])]
@@ -304,7 +304,7 @@ enum KeyCommand {
         #[arg(long, default_value = "default")]
         name: String,
         /// Days until it expires. Default: never.
-        #[arg(long)]
+        #[arg(long, value_parser = days)]
         days: Option<i64>,
     },
     /// List the keys of an account.
@@ -557,6 +557,22 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     whole.parse().map_err(|_| "must be a date, 2026-01-31, or 2026-01-31T12:00:00Z".to_owned())
 }
 
+/// A whole number that is not negative.
+fn whole(text: &str) -> Result<i64, String> {
+    let number = text.trim().parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| format!("must be a whole number >= 0, got {text:?}"))
+}
+
+fn weight(text: &str) -> Result<i64, String> {
+    let number = whole(text).ok().filter(|weight| (1..=100).contains(weight));
+    number.ok_or_else(|| format!("must be a whole number from 1 to 100, got {text:?}"))
+}
+
+fn days(text: &str) -> Result<i64, String> {
+    let number = whole(text).ok().filter(|days| *days > 0);
+    number.ok_or_else(|| format!("must be a whole number >= 1, got {text:?}"))
+}
+
 async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountCommand) -> Result<()> {
     match command {
         AccountCommand::Create { name, admin } => {
@@ -722,11 +738,13 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
     let now = clock.now();
     match command {
         KeyCommand::Create { account, name, days } => {
-            let hours = days
-                .map(|days| days.checked_mul(24).filter(|h| *h > 0).context("days must be above 0"))
+            let after = |days: i64| {
+                let span = Span::new().try_hours(days.checked_mul(24)?).ok()?;
+                now.checked_add(span).ok()
+            };
+            let expires = days
+                .map(|days| after(days).context("--days ends after the last day of the calendar"))
                 .transpose()?;
-            let expires =
-                hours.map(|hours| now.checked_add(Span::new().try_hours(hours)?)).transpose()?;
             let key = Key::generate(&random::bytes());
             let row =
                 NewKey { id: key.id().to_owned(), name, hash: key.hash(), expires_at: expires };
