@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -30,6 +31,18 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed ({status})", shown(command));
     }
     Ok(())
+}
+
+/// CPU time of all children that have ended.
+pub fn cpu_of_children() -> Result<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    // After the name, which may hold anything.
+    let (_, fields) = text.rsplit_once(')').context("/proc/self/stat has a name")?;
+    let ticks: Vec<u64> =
+        fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(Duration::from_secs_f64(
+        ticks.iter().sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64,
+    ))
 }
 
 /// Prints to whoever still reads: `| head` is no error.

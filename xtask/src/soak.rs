@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::backends::Backends;
 use crate::conformance::{self, Operations};
 use crate::service::Service;
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{cargo, cpu_of_children, root, run, target};
 use crate::{fuzz, portal, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -540,18 +540,6 @@ fn those_of(folder: &Path) -> Result<Vec<Pid>> {
         }
     }
     Ok(found)
-}
-
-/// CPU time of all children that have ended.
-fn cpu_of_children() -> Result<Duration> {
-    let text = fs::read_to_string("/proc/self/stat")?;
-    // After the name, which may hold anything.
-    let (_, fields) = text.rsplit_once(')').context("/proc/self/stat has a name")?;
-    let ticks: Vec<u64> =
-        fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(Duration::from_secs_f64(
-        ticks.iter().sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64,
-    ))
 }
 
 fn pytest() -> Result<Command> {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::backends::{Backend, Backends};
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{cargo, cpu_of_children, root, run, target};
 use crate::{
     clients, conformance, docs, lint, mcp, packages, portal, python, regenerate, spec, tidy,
 };
@@ -183,9 +183,11 @@ fn can_mount() -> bool {
 }
 
 fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_of_children()?);
     println!("== {name}");
     let done = work()?;
-    println!("== {name}: {:.0} s", start.elapsed().as_secs_f64());
+    let cpu = cpu_of_children()?.saturating_sub(cpu);
+    let (elapsed, cpu) = (start.elapsed().as_secs_f64(), cpu.as_secs_f64());
+    println!("== {name}: {elapsed:.0} s, {cpu:.0} s of CPU");
     Ok(done)
 }
