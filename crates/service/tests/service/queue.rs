@@ -227,7 +227,7 @@ async fn who_runs_the_service_sees_the_queue_of_all_and_cancels_what_is_in_it() 
     assert!(shown.contains("open tasks  3 of 7, its own limit\n"), "{shown}");
     assert!(service.command(&["audit"]).contains("account_weigh\tada"));
     let wrong = service.failing_command(&["account", "limit", "ada", "--weight", "0"]);
-    assert!(wrong.contains("1..=100"), "{wrong}");
+    assert!(wrong.contains("from 1 to 100"), "{wrong}");
 
     let lines = service.command(&["task", "list"]);
     assert!(lines.contains(&format!("{}\tbob\tsystem\tqueued 2\t", ids[3])), "{lines}");
