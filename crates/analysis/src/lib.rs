@@ -39,6 +39,7 @@ mod rdf;
 mod read;
 mod reference;
 mod request;
+mod residues;
 mod rmsd;
 mod rmsf;
 mod run;
@@ -86,6 +87,7 @@ pub use read::{
 };
 pub use reference::{Reference, first_positions, frame_positions};
 pub use request::{Analysis, Control, Damaged, Images, Request};
+pub use residues::{AxisResidue, Fold, ResidueAxis};
 pub use rmsd::Rmsd;
 pub use rmsf::{Rmsf, Superpose};
 pub use run::{Report, analyze};

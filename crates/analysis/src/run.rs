@@ -12,6 +12,7 @@ use crate::frames::BLOCK_FRAMES;
 use crate::prepare::{prepare, tasks};
 use crate::read::{Frame, Series};
 use crate::request::{Control, Request};
+use crate::residues::ResidueAxis;
 use crate::setup::Setup;
 use crate::source::{Unwrapping, View};
 use crate::table::Table;
@@ -35,6 +36,9 @@ pub struct Report {
     pub n_analyzed: usize,
     /// Steps between them.
     pub stride: usize,
+    /// What figures show along residues; empty where no table is drawn along them.
+    #[serde(skip)]
+    pub residues: ResidueAxis,
 }
 
 /// Makes all analyses of a request.
@@ -88,11 +92,13 @@ fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Rep
     let groups = tables.iter_mut().flat_map(|table| &mut table.groups);
     groups.for_each(|group| group.name_ends(setup.frames.topology));
     tables.iter().try_for_each(Table::check)?;
+    let residues = ResidueAxis::of(&tables, &setup);
     let mut warnings = setup.warnings;
     if setup.source.has_mended() || setup.skipped.has_mended() {
         warnings.push(Warning::BrokenMolecules);
     }
     Ok(Report {
+        residues,
         tables,
         n_frames: setup.frames.trajectory.n_frames(),
         n_analyzed: setup.frames.n_analyzed(),

@@ -77,19 +77,32 @@ impl SecondaryStructure {
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Assignment, Error> {
-        let topology = setup.topology();
+        let slot = |atom| Some(setup.slot(atom));
+        self.assignment(setup.topology(), slot).ok_or_else(|| {
+            let bounds = "a group with atoms of residues that have N, CA, C and O";
+            Error::Parameter { analysis, name: "group", bounds }
+        })
+    }
+
+    /// What assigns states to frames that have each atom of the backbones in a slot; none without
+    /// such residues.
+    pub(crate) fn assignment(
+        &self,
+        topology: &Topology,
+        slot: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Assignment> {
         let backbones = backbones(topology, &self.group);
         if backbones.is_empty() {
-            let bounds = "a group with atoms of residues that have N, CA, C and O";
-            return Err(Error::Parameter { analysis, name: "group", bounds });
+            return None;
         }
-        Ok(Assignment {
+        let slots = |atoms: &[usize; 4]| {
+            let [n, ca, c, o] = atoms.map(|atom| slot(atom).map(|slot| slot as u32));
+            Some([n?, ca?, c?, o?])
+        };
+        Some(Assignment {
             request: self.clone(),
             residues: backbones.iter().map(|(residue, _)| *residue).collect(),
-            slots: backbones
-                .iter()
-                .map(|(_, atoms)| atoms.map(|atom| setup.slot(atom) as u32))
-                .collect(),
+            slots: backbones.iter().map(|(_, atoms)| slots(atoms)).collect::<Option<_>>()?,
             follows: (0..backbones.len()).map(|n| follows(topology, &backbones, n)).collect(),
             is_proline: backbones
                 .iter()
@@ -154,10 +167,8 @@ impl Task for Assignment {
     }
 
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
-        let Tally { neighbours, carbons, codes } = tally;
-        carbons.read(view.frame, self.slots.iter().map(|slots| slots[CA]));
-        let bonds = self.bonds(view.frame, neighbours, carbons);
-        codes.push(self.states(&bonds, carbons, view.frame.cell()).into_iter().collect());
+        let states = self.assign(view.frame, tally);
+        tally.codes.push(states.into_iter().collect());
     }
 
     fn append(&self, tally: &mut Tally, next: Tally) {
@@ -246,6 +257,19 @@ struct Ladder {
 }
 
 impl Assignment {
+    /// The state of each residue in a frame.
+    pub(crate) fn of_frame(&self, frame: &Frame) -> Vec<(usize, char)> {
+        let states = self.assign(frame, &mut Tally::default());
+        self.residues.iter().copied().zip(states).collect()
+    }
+
+    fn assign(&self, frame: &Frame, tally: &mut Tally) -> Vec<char> {
+        let Tally { neighbours, carbons, .. } = tally;
+        carbons.read(frame, self.slots.iter().map(|slots| slots[CA]));
+        let bonds = self.bonds(frame, neighbours, carbons);
+        self.states(&bonds, carbons, frame.cell())
+    }
+
     /// Where N, CA, C and O of each residue are, in Å: in the image that is nearest to its CA, as a
     /// program may have wrapped atoms one by one.
     fn backbones(&self, frame: &Frame) -> Vec<[[f64; 3]; 4]> {

@@ -1,6 +1,6 @@
 //! What a figure shows: panels of lines over one horizontal axis, or a map.
 
-use crate::Map;
+use crate::{Map, Track};
 
 /// How wide a figure is: as the columns of journals are. Texts have the same size in both, 7 to
 /// 10 pt in print.
@@ -44,6 +44,11 @@ pub struct Figure {
     pub map: Option<Map>,
     /// Places on the horizontal axis, each with a word for what begins there.
     pub marks: Vec<(f64, String)>,
+    /// Chains and secondary structure along the horizontal axis; beside a map the first of them
+    /// along both.
+    pub tracks: Vec<Track>,
+    /// What the secondary structure is of.
+    pub track_note: String,
 }
 
 /// A panel of a figure.

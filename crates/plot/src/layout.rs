@@ -2,11 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use molbox_analysis::Fold;
+
 use crate::envelope::envelope;
 use crate::map::{Grid, LEVELS};
 use crate::text::{shortened, width, wrapped};
 use crate::ticks::{Ticks, power};
-use crate::{Band, Figure, Map, Panel, Width};
+use crate::{Band, Figure, Map, Panel, Stretch, Track, Width};
 
 /// Units of length of a figure in print, as many as make the smallest text 7 pt high.
 const UNITS_PER_MM: f64 = 1000.0 / 183.0;
@@ -37,6 +39,14 @@ const LARGEST: f64 = 1e300;
 /// Below it the labels may not be numbers; what is smaller is drawn at zero.
 const LEAST: f64 = 1e-290;
 
+/// Height of a row of secondary structure, of a helix in it, and of the head and the shaft of a
+/// strand, which is an arrow.
+const TRACK: f64 = 16.0;
+const HELIX: f64 = 9.0;
+const STRAND: [f64; 2] = [12.0, 5.0];
+/// Length of the head, unless the strand is shorter.
+const HEAD: f64 = 8.0;
+
 /// Height of a band's sample in the legend.
 const BAND_SAMPLE: f64 = 10.0;
 
@@ -46,6 +56,9 @@ pub(crate) const GREY: &str = "#5f5f5f";
 pub(crate) const GRID: &str = "#e6e6e6";
 /// Of bands: a colour that no line has, and light enough for all of them.
 pub(crate) const BAND: &str = "#d0d0d0";
+/// Of secondary structure, which shapes tell apart where there are no colours.
+const FOLDS: [(Fold, &str, &str); 2] =
+    [(Fold::Helix, "helix", "#8a6fb0"), (Fold::Strand, "strand", "#3d8f76")];
 /// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
 pub(crate) const COLORS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
@@ -82,6 +95,11 @@ pub(crate) enum Shape {
         area: Area,
         bands: Vec<Vec<(f64, f64)>>,
         curves: Vec<Curve>,
+    },
+    /// What is filled within an outline.
+    Filled {
+        outline: Vec<(f64, f64)>,
+        color: &'static str,
     },
     /// Cells of a map.
     Grid {
@@ -159,12 +177,13 @@ impl Layout {
         let y_axis = |side| exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, side);
         let left = MARGIN + LABEL + 12.0 + y_axis(MAP).widest() + TICK + 4.0;
         let scale = exact_axis(map.range(), &map.label, &map.unit, false, MAP);
-        let beside = BEFORE_SCALE + SCALE_WIDTH + TICK + 4.0 + scale.widest() + 10.0 + LABEL;
+        let before_scale = before_scale(figure);
+        let beside = before_scale + SCALE_WIDTH + TICK + 4.0 + scale.widest() + 10.0 + LABEL;
         let side = MAP.min(right - left - beside);
         let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, side);
         let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
         sheet.titles(figure);
-        sheet.map(map, side, &x_axis, &y_axis(side));
+        sheet.map(figure, map, side, &x_axis, &y_axis(side));
         sheet.laid_out(figure)
     }
 }
@@ -176,6 +195,11 @@ fn width_of(figure: &Figure) -> f64 {
 /// Where the panels end.
 fn right_of(figure: &Figure) -> f64 {
     width_of(figure) - MARGIN
+}
+
+/// From a map to its scale.
+fn before_scale(figure: &Figure) -> f64 {
+    if figure.tracks.is_empty() { BEFORE_SCALE } else { BEFORE_SCALE + TRACK }
 }
 
 /// A sheet that is filled from the top.
@@ -273,6 +297,7 @@ impl Sheet {
         let marks = figure.marks.iter().filter(|(at, _)| x_axis.range.contains(at));
         let marks: Vec<_> = marks.map(|(at, name)| (*at, name.as_str())).collect();
         if is_first {
+            self.tracks(&figure.tracks, &figure.track_note, x_axis, self.room());
             self.mark_names(&marks, x_axis);
         }
         let area = Area { left: self.left, top: self.y, width: self.room(), height };
@@ -323,10 +348,17 @@ impl Sheet {
     }
 
     /// Cells, axes around them, and what the colours stand for.
-    fn map(&mut self, map: &Map, side: f64, x_axis: &Axis, y_axis: &Axis) {
+    fn map(&mut self, figure: &Figure, map: &Map, side: f64, x_axis: &Axis, y_axis: &Axis) {
+        self.tracks(&figure.tracks, &figure.track_note, x_axis, side);
         let area = Area { left: self.left, top: self.y, width: side, height: side };
         let bottom = area.top + side;
         self.shapes.push(Shape::Grid { area, grid: map.grid() });
+        if let Some(track) = figure.tracks.first() {
+            self.boundaries(track, area, x_axis, y_axis);
+            let middle = area.left + side + 0.5 * TRACK + 2.0;
+            let place = |along: f64| y_axis.place(along, bottom, -side);
+            self.track(track, place, |along, across| (middle + across, along));
+        }
         self.frame(area);
         for (tick, label) in y_axis.ticks.at.iter().zip(&y_axis.ticks.labels) {
             let y = y_axis.place(*tick, bottom, -side);
@@ -339,15 +371,15 @@ impl Sheet {
             self.text((x, bottom + TICK + 4.0 + SMALL), label, SMALL, INK, Anchor::Middle);
         }
         self.upright((MARGIN + 0.8 * LABEL, area.top + side / 2.0), &y_axis.label, side);
-        self.scale(map, area);
+        self.scale(map, area, before_scale(figure));
         self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
         let label = shortened(&x_axis.label, LABEL, side);
         self.text((area.left + side / 2.0, self.y), label, LABEL, INK, Anchor::Middle);
     }
 
     /// The colours from the least value to the largest, to the right of a map.
-    fn scale(&mut self, map: &Map, beside: Area) {
-        let left = beside.left + beside.width + BEFORE_SCALE;
+    fn scale(&mut self, map: &Map, beside: Area, before: f64) {
+        let left = beside.left + beside.width + before;
         let area = Area { left, width: SCALE_WIDTH, ..beside };
         let levels = (0..LEVELS).rev().map(Some).collect();
         self.shapes.push(Shape::Grid { area, grid: Grid { n_columns: 1, n_rows: LEVELS, levels } });
@@ -362,6 +394,134 @@ impl Sheet {
         }
         let at = (right + TICK + 4.0 + axis.widest() + 10.0 + LABEL, area.top + area.height / 2.0);
         self.upright(at, &axis.label, area.height);
+    }
+
+    /// What the shapes of secondary structure are, and rows of them with the names of the chains.
+    fn tracks(&mut self, tracks: &[Track], note: &str, x_axis: &Axis, room: f64) {
+        if tracks.is_empty() {
+            return;
+        }
+        self.fold_legend(tracks, note);
+        let left = self.left;
+        let (low, high) = (*x_axis.range.start(), *x_axis.range.end());
+        let place = |along: f64| x_axis.place(along.clamp(low, high), left, room);
+        let is_of_several = tracks.len() > 1;
+        for track in tracks {
+            if !is_of_several && track.boundaries().next().is_some() {
+                self.chain_names(track, place);
+            }
+            let middle = self.y + 0.5 * TRACK;
+            if let Some(span) = track.spans.first().filter(|_| is_of_several) {
+                let at = (left - TICK - 4.0, middle + 0.35 * SMALL);
+                let name = shortened(&span.name, SMALL, left - TICK - 4.0 - MARGIN);
+                self.text(at, name, SMALL, INK, Anchor::End);
+            }
+            self.track(track, place, |along, across| (along, middle + across));
+            self.y += TRACK;
+        }
+        self.y += 4.0;
+    }
+
+    /// The shapes that there are, and what they are of.
+    fn fold_legend(&mut self, tracks: &[Track], note: &str) {
+        let mut all = tracks.iter().flat_map(|track| &track.folds);
+        let shown: Vec<_> =
+            FOLDS.iter().filter(|(fold, ..)| all.clone().any(|it| it.fold == *fold)).collect();
+        if all.next().is_none() {
+            return;
+        }
+        let mut x = self.left;
+        self.y += LINE;
+        let middle = self.y - 0.35 * SMALL;
+        for (fold, name, _) in shown {
+            let stretch = Stretch { fold: *fold, range: (x, x + SAMPLE) };
+            self.stretch(&stretch, |along| along, |along, across| (along, middle + across));
+            x += SAMPLE + 8.0;
+            self.text((x, self.y), *name, SMALL, INK, Anchor::Start);
+            x += width(name, SMALL) + AFTER_ENTRY;
+        }
+        if x + width(note, SMALL) > self.right {
+            x = self.left;
+            self.y += LINE;
+        }
+        let note = shortened(note, SMALL, self.right - x);
+        self.text((x, self.y), note, SMALL, GREY, Anchor::Start);
+        self.y += 8.0;
+    }
+
+    /// Above each chain its name, where there is room for it.
+    fn chain_names(&mut self, track: &Track, place: impl Fn(f64) -> f64) {
+        self.y += SMALL;
+        for parts in track.spans.chunk_by(|a, b| a.name == b.name) {
+            let from = place(parts[0].range.0);
+            let to = place(parts[parts.len() - 1].range.1);
+            let name = &parts[0].name;
+            if width(name, SMALL) + 6.0 <= to - from {
+                self.text((0.5 * (from + to), self.y), name, SMALL, INK, Anchor::Middle);
+            }
+        }
+        self.y += 4.0;
+    }
+
+    /// Chains as thin lines, helices as boxes on them, strands as arrows. The first function places
+    /// along the axis, the second takes that and how far across it.
+    fn track(
+        &mut self,
+        track: &Track,
+        place: impl Fn(f64) -> f64,
+        at: impl Fn(f64, f64) -> (f64, f64),
+    ) {
+        for span in &track.spans {
+            let [from, to] = [span.range.0, span.range.1].map(|along| at(place(along), 0.0));
+            self.line(from, to, GREY, 1.5);
+        }
+        for stretch in &track.folds {
+            self.stretch(stretch, &place, &at);
+        }
+    }
+
+    fn stretch(
+        &mut self,
+        stretch: &Stretch,
+        place: impl Fn(f64) -> f64,
+        at: impl Fn(f64, f64) -> (f64, f64),
+    ) {
+        let Some((_, _, color)) = FOLDS.iter().find(|(fold, ..)| *fold == stretch.fold) else {
+            return;
+        };
+        let from = place(stretch.range.0);
+        let to = place(stretch.range.1);
+        let outline = if stretch.fold == Fold::Helix {
+            let half = 0.5 * HELIX;
+            vec![(from, -half), (to, -half), (to, half), (from, half)]
+        } else {
+            let [head, shaft] = STRAND.map(|height| 0.5 * height);
+            // On a vertical axis it points up.
+            let neck = to - (to - from).signum() * HEAD.min((to - from).abs());
+            vec![
+                (from, -shaft),
+                (neck, -shaft),
+                (neck, -head),
+                (to, 0.0),
+                (neck, head),
+                (neck, shaft),
+                (from, shaft),
+            ]
+        };
+        let outline = outline.into_iter().map(|(along, across)| at(along, across)).collect();
+        self.shapes.push(Shape::Filled { outline, color });
+    }
+
+    /// Where chains end, across a map.
+    fn boundaries(&mut self, track: &Track, area: Area, x_axis: &Axis, y_axis: &Axis) {
+        let Area { left, top, width, height } = area;
+        for at in track.boundaries() {
+            let x = x_axis.place(at, left, width);
+            let y = y_axis.place(at, top + height, -height);
+            for (from, to) in [((x, top), (x, top + height)), ((left, y), (left + width, y))] {
+                self.line(from, to, GREY, 1.0);
+            }
+        }
     }
 
     fn frame(&mut self, Area { left, top, width, height }: Area) {

@@ -4,6 +4,7 @@
 //! A figure is drawn once, as SVG; PNG and PDF are made of that. The font is part of the crate, so
 //! that a picture looks the same on a machine without any.
 
+mod along;
 mod envelope;
 mod figure;
 mod layout;
@@ -15,6 +16,8 @@ mod svg;
 mod table;
 mod text;
 mod ticks;
+mod track;
 
 pub use figure::{Band, Figure, Line, Panel, Width};
 pub use map::Map;
+pub use track::{Span, Stretch, Track};

@@ -55,6 +55,11 @@ fn add(svg: &mut String, shape: &Shape) {
                 ),
             );
         }
+        Shape::Filled { outline, color } => {
+            svg.push_str("<polygon points=\"");
+            add_points(svg, outline);
+            append(svg, format_args!("\" fill=\"{color}\"/>\n"));
+        }
         Shape::Curves { area, bands, curves } => add_curves(svg, area, bands, curves),
         Shape::Grid { area, grid } => add_grid(svg, area, grid),
     }

@@ -236,7 +236,7 @@ fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
         if let Some(pdb) = &table.pdb {
             write(&output.join(format!("{name}.pdb")), pdb.as_bytes())?;
         }
-        if let Some(figure) = Figure::of(table) {
+        if let Some(figure) = Figure::along(table, &report.residues) {
             write(&output.join(format!("{name}.png")), &figure.png())?;
             write(&output.join(format!("{name}.svg")), figure.svg().as_bytes())?;
             write(&output.join(format!("{name}.pdf")), &figure.pdf())?;

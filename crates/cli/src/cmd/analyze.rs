@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use molbox::workflow::types::AnalysisRequest;
-use molbox_analysis::{Control, Error, Files, Params, Table, Values, analyze_files};
+use molbox_analysis::{Control, Error, Files, Params, Report, Table, Values, analyze_files};
 use molbox_plot::{Figure, Width};
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     }
     context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
     if let Some(folder) = &arguments.output {
-        write(folder, &report.tables, arguments.figure_width)?;
+        write(folder, &report, arguments.figure_width)?;
     }
     if context.output.is_json() {
         return context.output.json(&json!({
@@ -221,16 +221,16 @@ fn width(text: &str) -> Result<Width, String> {
     }
 }
 
-fn write(folder: &Path, tables: &[Table], width: Width) -> Result<(), Failure> {
+fn write(folder: &Path, report: &Report, width: Width) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| Failure::file(folder, &e))?;
-    for table in tables {
+    for table in &report.tables {
         let file = folder.join(&table.name);
         write_file(&file.with_extension("csv"), table.to_csv().as_bytes())?;
         write_file(&file.with_extension("parquet"), &table.to_parquet())?;
         if let Some(pdb) = &table.pdb {
             write_file(&file.with_extension("pdb"), pdb.as_bytes())?;
         }
-        if let Some(figure) = Figure::of(table) {
+        if let Some(figure) = Figure::along(table, &report.residues) {
             let figure = Figure { width, ..figure };
             write_file(&file.with_extension("png"), &figure.png())?;
             write_file(&file.with_extension("svg"), figure.svg().as_bytes())?;

@@ -1,0 +1,61 @@
+//! Figures whose axes are residues.
+
+use molbox_analysis::{AxisResidue, ResidueAxis, Table, Values};
+
+use crate::{Figure, Track};
+
+/// Rows of chains above a figure at most; with more there are none.
+const MAX_TRACKS: usize = 12;
+
+impl Figure {
+    /// The [figure of a table](Self::of), with chains and secondary structure where an axis has
+    /// residues.
+    pub fn along(table: &Table, axis: &ResidueAxis) -> Option<Self> {
+        let figure = Self::of(table)?;
+        let tracks = match table.kind {
+            "rmsf" | "rmsf_by_residue" if figure.x_label == "residue number" => {
+                by_chain(table, axis)
+            }
+            "contacts" | "native_contacts" => figure.map.as_ref().and_then(|map| {
+                let shown = |residue: &&AxisResidue| {
+                    let at = residue.number as f64;
+                    map.x.0 < at && at < map.x.1
+                };
+                let shown = axis.residues.iter().filter(shown);
+                let track = Track::of(shown.map(|residue| (residue.number as i64, residue)));
+                // One chain of which nothing is known is what the axis is.
+                (track.spans.len() > 1 || !track.folds.is_empty()).then(|| vec![track])
+            }),
+            _ => None,
+        };
+        let tracks = tracks.filter(|tracks| tracks.len() <= MAX_TRACKS).unwrap_or_default();
+        let has_folds = tracks.iter().any(|track| !track.folds.is_empty());
+        let track_note = if has_folds { format!("in {}", axis.origin) } else { String::new() };
+        Some(Self { tracks, track_note, ..figure })
+    }
+}
+
+/// A row for each chain of a table of fluctuations, by the numbers that residues have in the file.
+fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
+    let Values::Texts(labels) = &table.column("name")?.values else { return None };
+    let Values::Integers(numbers) = &table.column("residue_number")?.values else { return None };
+    let mut residues = axis.residues.iter();
+    let mut chains: Vec<(&str, Vec<(i64, &AxisResidue)>)> = Vec::new();
+    let mut last = None;
+    for (label, number) in labels.iter().zip(numbers) {
+        let label = label.split_once('@').map_or(label.as_str(), |(residue, _)| residue);
+        if last == Some(label) {
+            continue;
+        }
+        last = Some(label);
+        // Both are in the order of the topology.
+        let residue = residues.find(|residue| residue.label == label)?;
+        match chains.iter_mut().find(|(chain, _)| *chain == residue.chain) {
+            Some((_, of_chain)) => of_chain.push((*number, residue)),
+            None => chains.push((&residue.chain, vec![(*number, residue)])),
+        }
+    }
+    let tracks: Vec<Track> =
+        chains.into_iter().map(|(_, residues)| Track::of(residues.into_iter())).collect();
+    tracks.iter().any(|track| !track.folds.is_empty()).then_some(tracks)
+}

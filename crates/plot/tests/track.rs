@@ -1,0 +1,143 @@
+//! Chains and secondary structure along axes of residues.
+
+use molbox_analysis::{AxisResidue, Column, Fold, ResidueAxis, Table, Values};
+use molbox_plot::{Figure, Width};
+
+fn texts(name: &str, values: Vec<String>) -> Column {
+    column(name, Values::Texts(values))
+}
+
+fn integers(name: &str, values: Vec<i64>) -> Column {
+    column(name, Values::Integers(values))
+}
+
+fn column(name: &str, values: Values) -> Column {
+    Column { name: name.to_owned(), unit: None, definition: String::new(), values }
+}
+
+fn table(kind: &'static str, columns: Vec<Column>) -> Table {
+    Table {
+        analysis: 0,
+        kind,
+        name: kind.to_owned(),
+        title: "Something: *".to_owned(),
+        definition: String::new(),
+        groups: Vec::new(),
+        columns,
+        pdb: None,
+    }
+}
+
+/// Chain A of residues 11 to 16 without 14, chain B of 11 to 15, and an ion.
+fn axis() -> ResidueAxis {
+    use Fold::{Helix, Other, Strand};
+    let residues = [
+        ("A", 11, Other),
+        ("A", 12, Helix),
+        ("A", 13, Helix),
+        ("A", 15, Helix),
+        ("A", 16, Strand),
+        ("B", 11, Other),
+        ("B", 12, Strand),
+        ("B", 13, Strand),
+        ("B", 14, Strand),
+        ("B", 15, Other),
+        ("C", 1, Other),
+    ];
+    let residue = |(n, (chain, number, fold)): (usize, (&str, i64, Fold))| AxisResidue {
+        number: n + 1,
+        label: format!("{chain}:ALA{number}"),
+        chain: chain.to_owned(),
+        fold,
+    };
+    ResidueAxis {
+        residues: residues.into_iter().enumerate().map(residue).collect(),
+        origin: "the first analysed frame",
+    }
+}
+
+fn fluctuations(axis: &ResidueAxis) -> Table {
+    let residues = &axis.residues[..10];
+    let number = |label: &str| label[5..].parse().expect("labels end in a number");
+    let columns = vec![
+        integers("residue", residues.iter().map(|it| it.number as i64).collect()),
+        texts("name", residues.iter().map(|it| it.label.clone()).collect()),
+        texts("chain", residues.iter().map(|it| it.chain.clone()).collect()),
+        integers("residue_number", residues.iter().map(|it| number(&it.label)).collect()),
+        column("rmsf_angstrom", Values::Numbers(vec![1.0; residues.len()])),
+    ];
+    table("rmsf_by_residue", columns)
+}
+
+fn contacts() -> Table {
+    let columns = vec![
+        integers("residue_a_number", vec![1, 2]),
+        integers("residue_b_number", vec![11, 7]),
+        column("occupancy", Values::Numbers(vec![1.0, 0.5])),
+    ];
+    table("contacts", columns)
+}
+
+#[test]
+fn each_chain_has_a_row_by_the_numbers_of_the_file() {
+    let axis = axis();
+    let figure = Figure::along(&fluctuations(&axis), &axis).unwrap();
+    let rows: Vec<(&str, Vec<_>)> = figure
+        .tracks
+        .iter()
+        .map(|row| {
+            let folds = row.folds.iter().map(|it| (it.fold, it.range.0, it.range.1));
+            (row.spans[0].name.as_str(), folds.collect())
+        })
+        .collect();
+    let (helix, strand) = (Fold::Helix, Fold::Strand);
+    let expected = [
+        // The helix is broken where a residue is missing.
+        ("A", vec![(helix, 11.5, 13.5), (helix, 14.5, 15.5), (strand, 15.5, 16.5)]),
+        ("B", vec![(strand, 11.5, 14.5)]),
+    ];
+    assert_eq!(rows, expected);
+    let svg = figure.svg();
+    for text in ["helix", "strand", "in the first analysed frame"] {
+        assert!(svg.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_map_has_all_chains_along_both_sides_and_lines_between_them() {
+    let axis = axis();
+    let figure = Figure::along(&contacts(), &axis).unwrap();
+    let [track] = figure.tracks.as_slice() else { panic!("{:?}", figure.tracks) };
+    let spans: Vec<_> = track.spans.iter().map(|it| (it.name.as_str(), it.range)).collect();
+    // The ion is no chain.
+    assert_eq!(spans, [("A", (0.5, 5.5)), ("B", (5.5, 10.5))]);
+    let polygons = |figure: &Figure| figure.svg().matches("<polygon").count();
+    // Three stretches along two sides, and two in the legend.
+    assert_eq!(polygons(&figure), 8);
+    assert!(!figure.pdf().is_empty());
+    let narrow = Figure { width: Width::Single, ..figure };
+    assert_eq!(polygons(&narrow), 8);
+    assert!(narrow.svg().contains(">A</text>"));
+}
+
+#[test]
+fn what_is_no_protein_has_chains_alone() {
+    let mut axis = axis();
+    axis.residues.iter_mut().for_each(|residue| residue.fold = Fold::Other);
+    let fluctuations = Figure::along(&fluctuations(&axis), &axis).unwrap();
+    assert!(fluctuations.tracks.is_empty() && !fluctuations.svg().contains("analysed frame"));
+    let map = Figure::along(&contacts(), &axis).unwrap();
+    assert!(map.svg().contains(">A</text>") && !map.svg().contains("<polygon"));
+    axis.residues.iter_mut().for_each(|residue| residue.chain = String::new());
+    assert!(Figure::along(&contacts(), &axis).unwrap().tracks.is_empty());
+}
+
+#[test]
+fn other_figures_have_none() {
+    let columns = vec![
+        integers("frame", vec![0, 1]),
+        column("rmsd_angstrom", Values::Numbers(vec![0.0, 1.0])),
+    ];
+    let figure = Figure::along(&table("distance", columns), &axis()).unwrap();
+    assert!(figure.tracks.is_empty());
+}
