@@ -31,7 +31,7 @@ use crate::secondary::SecondaryStructure;
 use crate::surface::{PROBE_RADIUS, SurfaceArea};
 use crate::violation::{Field, InvalidParams, Violation, ViolationKind};
 use crate::warning::Warning;
-use crate::{Analysis, AtomSet, Element, Error, Group, Request, Topology};
+use crate::{Analysis, AtomSet, Cell, Element, Error, Group, Request, Topology};
 
 /// Largest stride, beyond which a double no longer holds every whole number.
 const MAX_STRIDE: f64 = (1_u64 << 53) as f64;
@@ -159,6 +159,8 @@ pub struct Parsed {
     /// Fields that nothing is asked for that they apply to, and what that would be.
     without_effect: Vec<(&'static str, &'static str)>,
     damaged: Damaged,
+    /// That of the positions that distances in masks are measured between.
+    cell: Option<Cell>,
 }
 
 /// A mask, and where it stands.
@@ -245,7 +247,13 @@ pub fn analyze_files(
         }),
         _ => None,
     };
-    let selected = parsed.select(topology, own, reference.as_ref()).map_err(Error::Params)?;
+    let own_cell = match &named {
+        TopologyFile::Structure(structure) => structure.cell,
+        TopologyFile::Topology(_) => None,
+    };
+    let cell = own_cell.or_else(|| trajectory.first_cell());
+    let selected =
+        parsed.in_cell(cell).select(topology, own, reference.as_ref()).map_err(Error::Params)?;
     let report = analyze(topology, &trajectory, &selected.request, control)?;
     let mut warnings = selected.warnings;
     warnings.extend(named.warning());
@@ -421,6 +429,7 @@ impl Params {
             ends: violations.masks("end_to_end_masks", &self.end_to_end_masks),
             without_effect,
             damaged: if self.skip_damaged_frames { Damaged::LeaveOut } else { Damaged::Fail },
+            cell: None,
         };
         if violations.0.is_empty() { Ok(parsed) } else { Err(InvalidParams(violations.0)) }
     }
@@ -611,6 +620,13 @@ impl Parsed {
         asked.into_iter().chain(others).sum::<usize>() == 0
     }
 
+    /// The same, with the cell of the positions that masks will be applied to: a
+    /// [warning](Warning::NoImages) then tells which of them would select others if distances were
+    /// between nearest images.
+    pub fn in_cell(self, cell: Option<Cell>) -> Self {
+        Self { cell, ..self }
+    }
+
     /// Applies the masks to a topology, distances in them to its positions in Å; those of RMSD to
     /// the reference too, if it has other atoms.
     ///
@@ -626,6 +642,7 @@ impl Parsed {
         let mut selecting = Selecting {
             topology,
             positions,
+            cell: self.cell.as_ref(),
             violations: Violations::default(),
             warnings: Vec::new(),
         };
@@ -942,6 +959,7 @@ fn solute(topology: &Topology) -> Group {
 struct Selecting<'a> {
     topology: &'a Topology,
     positions: &'a [[f64; 3]],
+    cell: Option<&'a Cell>,
     violations: Violations,
     warnings: Vec<Warning>,
 }
@@ -962,6 +980,7 @@ impl Selecting<'_> {
                     warnings.into_iter().map(|warning| Warning::Mask { at: at.clone(), warning });
                 self.warnings.extend(placed);
                 self.warnings.extend(self.solvent_too(at, &label, &atoms));
+                self.warnings.extend(self.no_images(at, mask, &atoms));
                 atoms
             }
             Err(error) => {
@@ -970,6 +989,28 @@ impl Selecting<'_> {
             }
         };
         Group { label, atoms }
+    }
+
+    /// A warning about a mask whose distances end at the faces of the cell, where that decides what
+    /// it selects.
+    fn no_images(&self, at: &Field, mask: &Mask, atoms: &AtomSet) -> Option<Warning> {
+        let cell = self.cell.filter(|_| mask.needs_positions())?;
+        // What selects something without images has something to measure from.
+        let with = mask.select_with_images(self.topology, self.positions, cell).ok()?;
+        let differ = || {
+            let all = 0..self.topology.n_atoms();
+            all.filter(|atom| atoms.contains(*atom) != with.contains(*atom))
+        };
+        let first = self.topology.atom_label(differ().next()?);
+        let n_only_with = differ().filter(|atom| with.contains(*atom)).count();
+        let n_only_without = differ().count() - n_only_with;
+        Some(Warning::NoImages {
+            at: at.clone(),
+            mask: mask.to_string(),
+            n_only_without,
+            n_only_with,
+            first,
+        })
     }
 
     /// A warning about a mask that selects both molecules and what surrounds them: a range of

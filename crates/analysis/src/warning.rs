@@ -106,6 +106,20 @@ pub enum Warning {
         /// The first of them.
         first: String,
     },
+    /// A mask measures distances, in which no periodic image counts, and would select others if
+    /// one did.
+    NoImages {
+        /// Where in the parameters.
+        at: Field,
+        /// The mask.
+        mask: String,
+        /// Atoms that it selects only without images.
+        n_only_without: usize,
+        /// Atoms that it would select only with them.
+        n_only_with: usize,
+        /// The first of either.
+        first: String,
+    },
     /// A mask may not select what was meant.
     Mask {
         /// Where in the parameters.
@@ -187,6 +201,22 @@ impl fmt::Display for Warning {
                 "{at}: {n_atoms} of the {n_selected} atoms that {mask} selects are of water and ions, the \
                  first {first}; leave these out, as by `&!:HOH,NA,CL`, where the molecules alone are meant"
             ),
+            Self::NoImages { at, mask, n_only_without, n_only_with, first } => {
+                write!(
+                    f,
+                    "{at}: distances in {mask} are measured without periodic images; between nearest \
+                     images it would select "
+                )?;
+                let more = count(*n_only_with, "more");
+                let fewer = count(*n_only_without, "fewer");
+                let counts: Vec<String> = [more, fewer].into_iter().flatten().collect();
+                write!(
+                    f,
+                    "{}, the first {first}; give a structure that has the molecule in the middle of \
+                     its cell where these are meant",
+                    counts.join(" and ")
+                )
+            }
             Self::Mask { at, warning } => write!(f, "{at}: {warning}"),
         }
     }
@@ -196,6 +226,12 @@ impl Serialize for Warning {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+/// `1 atom more`, `3 atoms fewer`; nothing where there is none.
+fn count(n: usize, than: &str) -> Option<String> {
+    let atoms = if n == 1 { "atom" } else { "atoms" };
+    (n > 0).then(|| format!("{n} {atoms} {than}"))
 }
 
 /// Numbers in ascending order as text, `3, 7-9, 15`; beyond some, how many more there are.

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use molbox::workflow::types::Failure;
 use molbox_analysis::{
-    Control, Error, ReferenceStructure, Report, Series, Structure, Topology, TopologyFile, Warning,
-    analyze, first_positions, frame_positions,
+    Cell, Control, Error, ReferenceStructure, Report, Series, Structure, Topology, TopologyFile,
+    Warning, analyze, first_positions, frame_positions,
 };
 use molbox_plot::Figure;
 use serde_json::{Value, json};
@@ -70,7 +70,8 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
 
 fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     let input = folder.join("input");
-    let (topology, positions, of_topology) = atoms(&input.join(&task.plan.structure))?;
+    let Atoms { topology, positions, cell, warning: of_topology } =
+        atoms(&input.join(&task.plan.structure))?;
     let params = params(&task.plan.request);
     let parsed = params.parse().map_err(Error::Params)?;
     let files: Vec<PathBuf> = task.plan.trajectory.iter().map(|name| input.join(name)).collect();
@@ -95,8 +96,11 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
             positions,
         }
     });
-    let selected =
-        parsed.select(&topology, &positions, reference.as_ref()).map_err(Error::Params)?;
+    let cell = cell.or_else(|| trajectory.first_cell());
+    let selected = parsed
+        .in_cell(cell)
+        .select(&topology, &positions, reference.as_ref())
+        .map_err(Error::Params)?;
     let progress = |done: usize, all: usize| {
         let said = json!({ "fraction": done as f64 / all.max(1) as f64, "stage": "frames", "step": done, "steps": all });
         // A picture of the moment; the next one makes up for it.
@@ -139,18 +143,29 @@ fn atoms_of(
 /// One of each atom, in Å.
 type Positions = Vec<[f64; 3]>;
 
-/// What names atoms, where they are, if the file says so, and what may be wrong with it.
-fn atoms(path: &Path) -> Result<(Topology, Option<Positions>, Option<Warning>), Error> {
+/// What names atoms, where they are and in which cell, if the file says so, and what may be wrong
+/// with it.
+struct Atoms {
+    topology: Topology,
+    positions: Option<Positions>,
+    cell: Option<Cell>,
+    warning: Option<Warning>,
+}
+
+fn atoms(path: &Path) -> Result<Atoms, Error> {
     if path.extension().is_some_and(|extension| extension == "json") {
-        return structure(path).map(|(topology, positions)| (topology, Some(positions), None));
+        let (topology, positions) = structure(path)?;
+        return Ok(Atoms { topology, positions: Some(positions), cell: None, warning: None });
     }
     let file = TopologyFile::open(path)?;
     let warning = file.warning();
     Ok(match file {
-        TopologyFile::Structure(structure) => {
-            (structure.topology, Some(structure.positions), warning)
+        TopologyFile::Structure(Structure { topology, positions, cell, .. }) => {
+            Atoms { topology, positions: Some(positions), cell, warning }
         }
-        TopologyFile::Topology(topology) => (topology, None, warning),
+        TopologyFile::Topology(topology) => {
+            Atoms { topology, positions: None, cell: None, warning }
+        }
     })
 }
 

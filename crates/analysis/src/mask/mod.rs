@@ -31,7 +31,7 @@ pub use parse::{Expected, ParseError};
 pub use selection::{MaskWarning, SelectError, Selection};
 pub use syntax::Kind;
 
-use crate::Topology;
+use crate::{AtomSet, Cell, Topology};
 
 /// A parsed mask.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,19 @@ impl Mask {
         topology: &Topology,
         positions: Option<&[[f64; 3]]>,
     ) -> Result<Selection, SelectError> {
-        select::select(&self.expr, self.warnings.clone(), topology, positions)
+        select::select(&self.expr, self.warnings.clone(), topology, positions, None)
+    }
+
+    /// The atoms that it would select if distances were between nearest periodic images.
+    pub(crate) fn select_with_images(
+        &self,
+        topology: &Topology,
+        positions: &[[f64; 3]],
+        cell: &Cell,
+    ) -> Result<AtomSet, SelectError> {
+        let selection =
+            select::select(&self.expr, Vec::new(), topology, Some(positions), Some(cell))?;
+        Ok(selection.atoms)
     }
 
     /// Whether a distance is part of the mask.

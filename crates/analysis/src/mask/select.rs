@@ -2,11 +2,11 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::near::Points;
+use super::near::{Images, Points};
 use super::selection::{MaskWarning, SelectError, Selection};
 use super::syntax::{Expr, Item, Kind, Match, Pattern, Selector, Unit, Within};
 use crate::topology::{Residue, WATER};
-use crate::{AtomSet, Element, Topology};
+use crate::{AtomSet, Cell, Element, Topology};
 
 /// Names of one meaning in different programs and force fields.
 const SYNONYMS: [&[&str]; 5] = [
@@ -22,12 +22,13 @@ pub(super) fn select(
     warnings: Vec<MaskWarning>,
     topology: &Topology,
     positions: Option<&[[f64; 3]]>,
+    cell: Option<&Cell>,
 ) -> Result<Selection, SelectError> {
     let n_atoms = topology.n_atoms();
     if let Some(positions) = positions.filter(|positions| positions.len() != n_atoms) {
         return Err(SelectError::PositionCount { n_positions: positions.len(), n_atoms });
     }
-    let mut evaluation = Evaluation { topology, positions, warnings };
+    let mut evaluation = Evaluation { topology, positions, cell, warnings };
     let atoms = evaluation.expr(expr)?;
     if atoms.is_empty() {
         evaluation.warnings.push(MaskWarning::Empty);
@@ -38,6 +39,8 @@ pub(super) fn select(
 struct Evaluation<'a> {
     topology: &'a Topology,
     positions: Option<&'a [[f64; 3]]>,
+    /// Whose images count in distances.
+    cell: Option<&'a Cell>,
     warnings: Vec<MaskWarning>,
 }
 
@@ -257,8 +260,17 @@ impl Evaluation<'_> {
         if base.is_empty() {
             return Err(SelectError::NothingToMeasureFrom { column });
         }
-        let base = Points::new(base.iter().map(|atom| positions[atom]).collect());
-        let near = |position| base.any_within(position, cutoff);
+        let base: Vec<_> = base.iter().map(|atom| positions[atom]).collect();
+        let near: Box<dyn Fn([f64; 3]) -> bool> = match self.cell {
+            None => {
+                let base = Points::new(base);
+                Box::new(move |position| base.any_within(position, cutoff))
+            }
+            Some(cell) => {
+                let base = Images::new(base, cell, cutoff);
+                Box::new(move |position| base.any_within(position))
+            }
+        };
         let topology = self.topology;
         let set = match unit {
             Unit::Atom => AtomSet::from_fn(topology.n_atoms(), |atom| near(positions[atom])),

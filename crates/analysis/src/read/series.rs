@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::frame::{Frame, ReadPlan};
 use super::trajectory::Trajectory;
 use crate::error::Damage;
-use crate::{AtomSet, Error};
+use crate::{AtomSet, Cell, Error};
 
 /// Files with the frames of one trajectory, one file after the other.
 #[derive(Debug)]
@@ -123,6 +123,15 @@ impl Series {
     pub(crate) fn damaged(&self, frame: usize, damage: Damage) -> Error {
         let (part, frame) = self.find(frame);
         Error::Damaged { path: self.parts[part].path().to_owned(), frame, damage }
+    }
+
+    /// The cell of the first frame; none where that has none, or cannot be read, which is found and
+    /// reported where it matters.
+    pub fn first_cell(&self) -> Option<Cell> {
+        let plan = self.read_plan(&AtomSet::none(self.n_atoms()));
+        let mut frame = Frame::new();
+        self.read(0, &plan, &mut frame).ok()?;
+        frame.cell().copied()
     }
 
     /// Prepares reading of these atoms.
