@@ -15,6 +15,9 @@ use crate::task::{Outcome, Task};
 /// Frames that are compared with each other at most, as pairs grow with their square.
 const MAX_FRAMES: usize = 1000;
 
+/// Frames that each other is compared with at once, as it is loaded from memory for all of them.
+const ROWS: usize = 8;
+
 /// Bytes of coordinates that are kept of them at most.
 const MAX_BYTES: usize = 128 << 20;
 
@@ -145,12 +148,16 @@ impl Collection {
     fn distances(&self, points: &[Points], n_threads: usize) -> Distances {
         let n_atoms = self.members.len();
         let squares: Vec<f64> = points.iter().map(Points::sum_of_squares).collect();
-        let rows: Vec<usize> = (0..points.len()).collect();
-        let rows = in_order(&rows, n_threads, |&i| {
-            let others = i + 1..points.len();
-            let row = others
-                .map(|j| least_rmsd(&points[i], &points[j], squares[i] + squares[j], n_atoms));
-            row.collect::<Vec<f64>>()
+        let firsts: Vec<usize> = (0..points.len()).step_by(ROWS).collect();
+        let rows = in_order(&firsts, n_threads, |&first| {
+            let mut rows = vec![Vec::new(); ROWS.min(points.len() - first)];
+            for j in first + 1..points.len() {
+                for (i, row) in (first..j).zip(&mut rows) {
+                    let squares = squares[i] + squares[j];
+                    row.push(least_rmsd(&points[i], &points[j], squares, n_atoms));
+                }
+            }
+            rows.concat()
         });
         Distances::new(points.len(), rows.concat())
     }

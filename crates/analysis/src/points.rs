@@ -40,6 +40,11 @@ impl Points {
         [self.x.as_chunks().0, self.y.as_chunks().0, self.z.as_chunks().0]
     }
 
+    /// The columns in pairs.
+    pub(crate) fn columns_of_two(&self) -> [&[[f64; 2]]; 3] {
+        [self.x.as_chunks().0, self.y.as_chunks().0, self.z.as_chunks().0]
+    }
+
     /// All points, step by step, by axis and lane.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = [&[f64; LANES]; 3]> {
         let [x, y, z] = self.columns();
