@@ -129,6 +129,32 @@ impl Neighbours {
         }
     }
 
+    /// Does the same for all pairs of two points of one set, each of which comes once.
+    pub(crate) fn pairs_within(
+        &mut self,
+        points: &Cloud,
+        cell: Option<&Cell>,
+        cutoff: f64,
+        mut found: impl FnMut(usize, usize),
+    ) {
+        let cutoff = cutoff as f32 + SLACK;
+        self.few.start(points, cell);
+        self.many.start(points, cell);
+        let Some(axes) = self.axes(cell, cutoff, points.len()) else {
+            return (0..points.len()).for_each(|i| (0..i).for_each(|j| found(j, i)));
+        };
+        self.many.place(&axes, |axis| axis.edge.is_some());
+        self.sort(&axes);
+        // Whoever finds another is found by it, so that those after it in the grid are enough.
+        for (n, i) in self.order.iter().enumerate() {
+            let [x, y, z] = &self.many.places;
+            let parts = [x, y, z].map(|place| place[*i as usize] as i32);
+            let position = self.sorted.get(n);
+            let mut found = |j: u32| found(*i as usize, j as usize);
+            self.search_around(&axes, parts, position, cutoff, n + 1, &mut found);
+        }
+    }
+
     fn few_and_many(
         &mut self,
         few: &Cloud,
@@ -145,19 +171,32 @@ impl Neighbours {
         self.few.place(&axes, |axis| axis.has_images);
         self.many.place(&axes, |axis| axis.edge.is_some());
         self.sort(&axes);
-        let last = axes.map(|axis| axis.n_parts - 1);
         for i in 0..few.len() {
             let position = self.few.points.get(i);
             let [x, y, z] = &self.few.places;
             let parts = [x[i] as i32, y[i] as i32, z[i] as i32];
-            let inner = [axes[0].inner(parts[0]), axes[1].inner(parts[1]), axes[2].inner(parts[2])];
             let mut found = |j: u32| found(i, j as usize);
-            self.search(&axes, &inner, position, cutoff * cutoff, &mut found);
-            let is_at_edge =
-                |k: usize| axes[k].has_images && (parts[k] == 0 || parts[k] == last[k]);
-            if is_at_edge(0) || is_at_edge(1) || is_at_edge(2) {
-                self.search_images(&axes, parts, position, cutoff * cutoff, &mut found);
-            }
+            self.search_around(&axes, parts, position, cutoff, 0, &mut found);
+        }
+    }
+
+    /// Compares a position with the sorted points from one on that are in its part or next to it.
+    #[inline]
+    fn search_around(
+        &self,
+        axes: &[Axis; 3],
+        parts: [i32; 3],
+        position: [f32; 3],
+        cutoff: f32,
+        first: usize,
+        found: &mut impl FnMut(u32),
+    ) {
+        let inner = [axes[0].inner(parts[0]), axes[1].inner(parts[1]), axes[2].inner(parts[2])];
+        self.search(axes, &inner, position, cutoff * cutoff, first, found);
+        let is_at_edge =
+            |k: usize| axes[k].has_images && (parts[k] == 0 || parts[k] == axes[k].n_parts - 1);
+        if is_at_edge(0) || is_at_edge(1) || is_at_edge(2) {
+            self.search_images(axes, parts, position, cutoff * cutoff, first, found);
         }
     }
 
@@ -321,6 +360,7 @@ impl Neighbours {
         [xs, ys, zs]: &[Range<i32>; 3],
         from: [f32; 3],
         cutoff_2: f32,
+        first: usize,
         found: &mut impl FnMut(u32),
     ) {
         let [nx, ny] = [axes[0].n_parts, axes[1].n_parts];
@@ -328,10 +368,12 @@ impl Neighbours {
         for z in zs.clone() {
             if xs.len() == nx as usize {
                 // Whole rows follow each other.
-                self.scan(start(0, ys.start, z)..start(0, ys.end, z), from, cutoff_2, found);
+                let run = start(0, ys.start, z).max(first)..start(0, ys.end, z);
+                self.scan(run, from, cutoff_2, found);
             } else {
                 for y in ys.clone() {
-                    self.scan(start(xs.start, y, z)..start(xs.end, y, z), from, cutoff_2, found);
+                    let run = start(xs.start, y, z).max(first)..start(xs.end, y, z);
+                    self.scan(run, from, cutoff_2, found);
                 }
             }
         }
@@ -366,6 +408,7 @@ impl Neighbours {
         parts: [i32; 3],
         position: [f32; 3],
         cutoff_2: f32,
+        first: usize,
         found: &mut impl FnMut(u32),
     ) {
         let runs = [0, 1, 2].map(|k| [axes[k].inner(parts[k]), axes[k].across(parts[k])]);
@@ -378,7 +421,7 @@ impl Neighbours {
                 let edge = axes[k].edge.unwrap_or_default().map(|x| sign * x);
                 position = [position[0] + edge[0], position[1] + edge[1], position[2] + edge[2]];
             }
-            self.search(axes, &ranges, position, cutoff_2, found);
+            self.search(axes, &ranges, position, cutoff_2, first, found);
         }
     }
 }
@@ -588,6 +631,44 @@ mod tests {
                         assert!(
                             is_small || found.iter().all(|(i, j)| distance(*i, *j) < cutoff + 0.02)
                         );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn within_a_set_each_close_pair_is_found_once() {
+        let mut state = 9;
+        let cells = [
+            None,
+            Cell::from_lengths_angles([40.0, 30.0, 31.0], [90.0; 3]),
+            Cell::from_lengths_angles([32.0; 3], [60.0, 60.0, 90.0]),
+            Cell::from_lengths_angles([40.0, 50.0, 60.0], [70.0, 50.0, 40.0]),
+            Cell::from_lengths_angles([7.0, 8.0, 40.0], [90.0; 3]),
+        ];
+        let mut search = Neighbours::default();
+        for cell in &cells {
+            for size in [[60.0; 3], [15.0, 14.0, 13.0], [100.0, 3.0, 0.0], [9.0, 200.0, 12.0]] {
+                for cutoff in [3.0, 9.9] {
+                    let points = cloud(&mut state, 300, size);
+                    let mut found = Vec::new();
+                    search.pairs_within(&points, cell.as_ref(), cutoff, |i, j| {
+                        found.push((i.min(j), i.max(j)));
+                    });
+                    let n_found = found.len();
+                    found.sort_unstable();
+                    found.dedup();
+                    assert_eq!(found.len(), n_found, "no pair is found twice");
+                    assert!(found.iter().all(|(i, j)| i < j), "nor a point with itself");
+                    let points = positions(&points);
+                    let distance = |i: usize, j: usize| {
+                        let apart = sub(points[i], points[j]);
+                        norm(cell.as_ref().map_or(apart, |cell| cell.nearest(apart)))
+                    };
+                    let all = (0..300).flat_map(|i| (i + 1..300).map(move |j| (i, j)));
+                    for (i, j) in all.filter(|(i, j)| distance(*i, *j) <= cutoff) {
+                        assert!(found.binary_search(&(i, j)).is_ok(), "{cell:?} {size:?} {cutoff}");
                     }
                 }
             }

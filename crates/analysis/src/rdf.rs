@@ -60,6 +60,45 @@ struct Scratch {
     neighbours: Neighbours,
     a: Cloud,
     b: Cloud,
+    squares: Vec<f64>,
+}
+
+/// Squares of distances that are taken the root of at once, which is twice as fast.
+const AT_ONCE: usize = 512;
+
+/// Distances on their way into the histogram of a frame.
+struct Counting<'a> {
+    squares: &'a mut Vec<f64>,
+    /// Bins per Å.
+    density: f64,
+    /// The largest square that counts.
+    most: f64,
+    of_frame: &'a mut [u32],
+}
+
+impl Counting<'_> {
+    #[inline]
+    fn add(&mut self, square: f64) {
+        self.squares.push(square);
+        if self.squares.len() == AT_ONCE {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let Self { squares, density, most, of_frame } = self;
+        squares.iter_mut().for_each(|square| {
+            let bin = square.sqrt() * *density;
+            // Beyond all bins.
+            *square = if *square <= *most { bin } else { f64::INFINITY };
+        });
+        for bin in squares.iter() {
+            if let Some(count) = of_frame.get_mut(*bin as usize) {
+                *count += 1;
+            }
+        }
+        squares.clear();
+    }
 }
 
 impl Rdf {
@@ -108,37 +147,43 @@ impl Task for Histogram {
     }
 
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
-        let Tally { of_frame, scratch: Scratch { neighbours, a, b }, .. } = tally;
+        let Tally { of_frame, scratch: Scratch { neighbours, a, b, squares }, .. } = tally;
         let cell = view.frame.cell().expect("a frame without a cell has been refused");
-        a.read(view.frame, self.a.iter().copied());
-        b.read(view.frame, self.b.iter().copied());
         of_frame.clear();
         of_frame.resize(self.n_bins, 0);
         // No bin ends beyond half the width of a cell, and up to there the nearest image is quickly
         // found.
         let half_width_2 = cell.half_width() * cell.half_width();
         let most = (self.n_bins as f64 * self.request.bin).min(cell.half_width());
-        let density = 1.0 / self.request.bin;
-        let is_same = self.a == self.b;
-        let weight = if is_same { 2 } else { 1 };
-        neighbours.pairs(a, b, Some(cell), most, |i, j| {
-            // Of one group each pair comes in both orders.
-            if is_same && i >= j || self.a[i] == self.b[j] {
-                return;
+        let square = |from: [f32; 3], to: [f32; 3]| {
+            let apart = difference(from, to);
+            let direct = dot(apart, apart);
+            if direct <= half_width_2 {
+                return direct;
             }
-            let mut apart = difference(a.get(i), b.get(j));
-            if dot(apart, apart) > half_width_2 {
-                apart = cell.nearly_nearest(apart);
-            }
-            let distance_2 = dot(apart, apart);
-            if distance_2 > half_width_2 {
-                return;
-            }
-            let bin = (distance_2.sqrt() * density) as usize;
-            if let Some(count) = of_frame.get_mut(bin) {
-                *count += weight;
-            }
-        });
+            let near = cell.nearly_nearest(apart);
+            dot(near, near)
+        };
+        squares.clear();
+        let mut counting =
+            Counting { squares, density: 1.0 / self.request.bin, most: half_width_2, of_frame };
+        a.read(view.frame, self.a.iter().copied());
+        if self.a == self.b {
+            neighbours.pairs_within(a, Some(cell), most, |i, j| {
+                counting.add(square(a.get(i), a.get(j)));
+            });
+            counting.flush();
+            // Of one group each pair counts in both orders.
+            of_frame.iter_mut().for_each(|count| *count *= 2);
+        } else {
+            b.read(view.frame, self.b.iter().copied());
+            neighbours.pairs(a, b, Some(cell), most, |i, j| {
+                if self.a[i] != self.b[j] {
+                    counting.add(square(a.get(i), b.get(j)));
+                }
+            });
+            counting.flush();
+        }
         let volume = volume(cell);
         for (bin, count) in of_frame.iter().enumerate() {
             tally.weighted[bin] += f64::from(*count) * volume;
