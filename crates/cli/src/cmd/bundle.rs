@@ -34,6 +34,10 @@ pub(crate) struct Publish {
     /// Author: a name, with an ORCID after it in angle brackets if there is one; once for each.
     #[arg(long = "author", value_name = "NAME", required = true, value_parser = Agent::person)]
     authors: Vec<Agent>,
+    /// Where the authors work: a name, with an address after it in angle brackets if there is one, such as
+    /// that of <https://ror.org>; once for each.
+    #[arg(long = "affiliation", value_name = "NAME", value_parser = Agent::organization)]
+    affiliations: Vec<Agent>,
     /// Licence: an identifier of SPDX, such as CC-BY-4.0 or CC0-1.0, or an address.
     #[arg(long, value_name = "LICENCE", value_parser = licence)]
     license: String,
@@ -80,9 +84,9 @@ impl Agent {
         Self::of(text, address)
     }
 
-    /// Its entity in a crate.
-    fn entity(&self, kind: &str, nth: usize) -> Value {
-        let local = || format!("#{}-{nth}", kind.to_lowercase());
+    /// Its entity in a crate; `part` is what a bundle has it as, which names it where nothing else does.
+    fn entity(&self, kind: &str, part: &str, nth: usize) -> Value {
+        let local = || format!("#{part}-{nth}");
         json!({"@id": self.id.clone().unwrap_or_else(local), "@type": kind, "name": self.name})
     }
 }
@@ -196,13 +200,18 @@ fn publish(context: &Context, arguments: &Publish) -> Result<(), Failure> {
 
 /// Writes who made it, and its licence, into a crate; none for one without a root.
 fn describe(content: &mut Value, arguments: &Publish) -> Option<()> {
-    let authors: Vec<Value> =
-        (1..).zip(&arguments.authors).map(|(nth, author)| author.entity("Person", nth)).collect();
-    let publisher = arguments.publisher.as_ref().map(|one| one.entity("Organization", 1));
-    let reference = |entity: &Value| json!({"@id": entity["@id"]});
-    let all: Vec<Value> = authors.iter().map(reference).collect();
-    // The specification asks for a single one to stand alone.
-    let by = if let [one] = all.as_slice() { one.clone() } else { Value::Array(all) };
+    let of = |agents: &[Agent], kind: &str, part: &str| -> Vec<Value> {
+        (1..).zip(agents).map(|(nth, agent)| agent.entity(kind, part, nth)).collect()
+    };
+    let mut authors = of(&arguments.authors, "Person", "person");
+    let affiliations = of(&arguments.affiliations, "Organization", "affiliation");
+    let publisher = of(arguments.publisher.as_slice(), "Organization", "organization");
+    if !affiliations.is_empty() {
+        for author in &mut authors {
+            author["affiliation"] = references(&affiliations);
+        }
+    }
+    let by = references(&authors);
     let name = arguments.license.rsplit('/').find(|part| !part.is_empty())?.to_owned();
     let licence = json!({
         "@id": arguments.license,
@@ -213,14 +222,13 @@ fn describe(content: &mut Value, arguments: &Publish) -> Option<()> {
     let graph = content["@graph"].as_array_mut()?;
     // Of an earlier publication, too.
     let root = graph.iter().find(|entity| entity["@id"] == "./")?;
-    let before: Vec<Value> = ["license", "author", "publisher"]
+    let mut before = ["license", "author", "publisher"]
         .iter()
-        .flat_map(|field| match &root[*field] {
-            Value::Array(items) => items.clone(),
-            one => vec![one.clone()],
-        })
-        .map(|reference| reference["@id"].clone())
-        .collect();
+        .flat_map(|field| ids(&root[*field]))
+        .collect::<Vec<_>>();
+    let people = graph.iter().filter(|entity| before.contains(&entity["@id"]));
+    let employers: Vec<Value> = people.flat_map(|person| ids(&person["affiliation"])).collect();
+    before.extend(employers);
     graph.retain(|entity| !before.contains(&entity["@id"]));
     for entity in graph.iter_mut() {
         if entity["@type"] == "CreateAction" {
@@ -229,8 +237,11 @@ fn describe(content: &mut Value, arguments: &Publish) -> Option<()> {
         if entity["@id"] == "./" {
             entity["license"] = reference(&licence);
             entity["author"] = by.clone();
-            if let Some(publisher) = &publisher {
-                entity["publisher"] = reference(publisher);
+            if let Some(root) = entity.as_object_mut() {
+                root.remove("publisher");
+            }
+            if !publisher.is_empty() {
+                entity["publisher"] = references(&publisher);
             }
             if let Some(title) = &arguments.title {
                 entity["name"] = json!(title);
@@ -240,10 +251,34 @@ fn describe(content: &mut Value, arguments: &Publish) -> Option<()> {
             }
         }
     }
-    graph.extend(authors);
-    graph.extend(publisher);
     graph.push(licence);
+    // A university may be where they work and publish it as well.
+    for entity in [authors, affiliations, publisher].concat() {
+        if !graph.iter().any(|there| there["@id"] == entity["@id"]) {
+            graph.push(entity);
+        }
+    }
     Some(())
+}
+
+fn reference(entity: &Value) -> Value {
+    json!({"@id": entity["@id"]})
+}
+
+/// References to all of them; the specification asks for a single one to stand alone.
+fn references(entities: &[Value]) -> Value {
+    match entities {
+        [one] => reference(one),
+        several => several.iter().map(reference).collect(),
+    }
+}
+
+/// What one reference or a list of them names.
+fn ids(references: &Value) -> Vec<Value> {
+    match references {
+        Value::Array(several) => several.iter().map(|one| one["@id"].clone()).collect(),
+        one => vec![one["@id"].clone()],
+    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,13 @@ fn unpacked(service: &Service, zip: &Path, name: &str) -> PathBuf {
     fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()
 }
 
+/// What a bundle says of itself, entity by entity.
+fn graph(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("ro-crate-metadata.json")).unwrap();
+    let content: Value = serde_json::from_str(&text).unwrap();
+    content["@graph"].as_array().unwrap().clone()
+}
+
 #[test]
 fn a_bundle_is_checked_published_and_repeated_to_the_bit() {
     let service = Service::with_worker_and(&["worker.cpus=1"]);
@@ -73,14 +80,36 @@ fn a_bundle_is_checked_published_and_repeated_to_the_bit() {
     let published = service.json(&arguments)["published"].as_str().unwrap().to_owned();
     assert_eq!(problems(&service.json(&["bundle", "check", &published])), []);
     let folder = unpacked(&service, Path::new(&published), "published");
-    let of_crate = fs::read_to_string(folder.join("ro-crate-metadata.json")).unwrap();
-    let of_crate: Value = serde_json::from_str(&of_crate).unwrap();
-    let entity = |id: &str| {
-        of_crate["@graph"].as_array().unwrap().iter().find(|it| it["@id"] == id).unwrap()
-    };
+    let of_crate = graph(&folder);
+    let entity = |id: &str| of_crate.iter().find(|it| it["@id"] == id).unwrap();
     assert_eq!(entity("./")["license"]["@id"], "https://spdx.org/licenses/CC-BY-4.0");
     assert_eq!(entity("./")["author"]["@id"], "https://orcid.org/0000-0002-1825-0097");
     assert_eq!(entity("#simulation")["agent"], entity("./")["author"]);
+
+    // Published anew, where the authors work publishes it: nothing of before is left.
+    let place = "University of Zurich <https://ror.org/02crff812>";
+    let more = ["--publisher", place, "--affiliation", place, "--affiliation", "At home"];
+    let anew = ["bundle", "publish", published.as_str(), "--author", "Ada", "--author", author];
+    let arguments = [&anew[..], &more, &["--license", "CC0-1.0"]].concat();
+    let anew = service.json(&arguments)["published"].as_str().unwrap().to_owned();
+    assert_eq!(problems(&service.json(&["bundle", "check", &anew])), []);
+    let graph = graph(&unpacked(&service, Path::new(&anew), "anew"));
+    let of = |kind: &str| -> Vec<&str> {
+        let of_kind = graph.iter().filter(|it| it["@type"] == kind);
+        of_kind.map(|it| it["@id"].as_str().unwrap()).collect()
+    };
+    assert_eq!(of("Person"), ["#person-1", "https://orcid.org/0000-0002-1825-0097"]);
+    assert_eq!(of("Organization"), ["https://ror.org/02crff812", "#affiliation-2"]);
+    let entity = |id: &str| graph.iter().find(|it| it["@id"] == id).unwrap();
+    assert_eq!(entity("./")["publisher"], json!({"@id": "https://ror.org/02crff812"}));
+    assert_eq!(entity("#person-1")["affiliation"].as_array().unwrap().len(), 2);
+    assert!(!graph.iter().any(|it| it["@id"] == "https://spdx.org/licenses/CC-BY-4.0"));
+    let without = ["bundle", "publish", anew.as_str(), "--author", author, "--license", "CC0-1.0"];
+    let without = service.json(&without)["published"].as_str().unwrap().to_owned();
+    let graph = self::graph(&unpacked(&service, Path::new(&without), "without"));
+    let kinds: Vec<&Value> = graph.iter().map(|it| &it["@type"]).collect();
+    assert!(!kinds.contains(&&json!("Organization")), "{kinds:?}");
+    assert_eq!(graph.iter().find(|it| it["@id"] == "./").unwrap()["publisher"], Value::Null);
 
     // A bundle alone is enough: nothing that was uploaded is there any more.
     for file in service.json(&["file", "list"]).as_array().unwrap() {
