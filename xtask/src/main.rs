@@ -54,7 +54,11 @@ enum Task {
         cluster: bool,
     },
     /// Run every test of every crate and of the worker, and set up what they need.
-    Test,
+    Test {
+        /// The steps of one lane alone; the others have built what they need.
+        #[arg(long, hide = true)]
+        lane: Option<test::Lane>,
+    },
     /// Feed random bytes to everything that parses strangers' bytes.
     Fuzz {
         /// How long, for each target.
@@ -158,7 +162,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Task::Demo { cluster: false } => demo::demo(),
         Task::Demo { cluster: true } => cluster::demo(),
-        Task::Test => test::test(),
+        Task::Test { lane: None } => test::test(),
+        Task::Test { lane: Some(lane) } => lane.run(),
         Task::Fuzz { seconds } => fuzz::fuzz(seconds),
         Task::Soak { hours, only, fresh } => soak::soak(hours, only.as_deref(), fresh),
         Task::Clients { languages } => clients::clients(&languages),

@@ -2,13 +2,15 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 
 use crate::backends::{Backend, Backends};
 use crate::shell::{cargo, cpu_of_children, root, run, target};
@@ -18,6 +20,48 @@ use crate::{
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
+
+/// Steps that wait for servers and processes rather than for a core, and so can go on beside each
+/// other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lane {
+    Backends,
+    Clients,
+}
+
+impl Lane {
+    const ALL: [Self; 2] = [Self::Backends, Self::Clients];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Backends => "backends",
+            Self::Clients => "clients",
+        }
+    }
+
+    /// What the crates' tests have built is there.
+    pub fn run(self) -> Result<()> {
+        let python = python::environment()?;
+        match self {
+            Self::Backends => {
+                for backend in Backend::ALL {
+                    let name = format!("the service on {}", backend.name());
+                    step(&name, || on(backend, &name, &python))?;
+                }
+                Ok(())
+            }
+            Self::Clients => {
+                step("the Python client", || python_client(&python))?;
+                step("assistants", mcp::assistant)?;
+                step("the commands of the pages", || docs::run(false))?;
+                step("clients in other languages", || clients::clients(&[]))?;
+                step("the live service against the document", || {
+                    conformance::conformance(CONFORMANCE_SECONDS)
+                })
+            }
+        }
+    }
+}
 
 pub fn test() -> Result<()> {
     let start = Instant::now();
@@ -79,22 +123,43 @@ pub fn test() -> Result<()> {
         }
         run(&mut tests)
     })?;
-    step("the Python client", || python_client(&python))?;
-    for backend in Backend::ALL {
-        let name = format!("the service on {}", backend.name());
-        step(&name, || on(backend, &name, &python))?;
-    }
     if let Some(node) = &node {
         step("the portal", || portal::test(node))?;
     }
-    step("assistants", mcp::assistant)?;
-    step("the commands of the pages", || docs::run(false))?;
-    step("clients in other languages", || clients::clients(&[]))?;
-    step("the live service against the document", || {
-        conformance::conformance(CONFORMANCE_SECONDS)
-    })?;
+    beside(&Lane::ALL)?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Runs the lanes at once, each in a process of its own, whose lines are printed behind its name.
+fn beside(lanes: &[Lane]) -> Result<()> {
+    let program = env::current_exe().context("find this program")?;
+    let run_lane = |lane: Lane| -> Result<bool> {
+        let (lines, writer) = io::pipe()?;
+        let mut command = Command::new(&program);
+        command.args(["test", "--lane", lane.name()]).stdin(Stdio::null());
+        command.stdout(writer.try_clone()?).stderr(writer);
+        let mut child = command.spawn().context("start a lane")?;
+        // With its ends of the pipe, which would keep it open.
+        drop(command);
+        for line in BufReader::new(lines).split(b'\n') {
+            println!("{}: {}", lane.name(), String::from_utf8_lossy(&line?));
+        }
+        Ok(child.wait()?.success())
+    };
+    thread::scope(|scope| {
+        let run_lane = &run_lane;
+        let running: Vec<_> =
+            lanes.iter().map(|lane| (lane, scope.spawn(move || run_lane(*lane)))).collect();
+        let mut failed = Vec::new();
+        for (lane, thread) in running {
+            if !thread.join().expect("a lane's reader does not panic")? {
+                failed.push(lane.name());
+            }
+        }
+        ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+        Ok(())
+    })
 }
 
 /// The Python client: checked, and tested against the service that the crates' tests have built,
