@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::service::{START_LIMIT, Service};
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{self, root, run, target};
 use crate::{portal, python};
 
 /// Of the system and the job, so that both runs are of the same numbers.
@@ -59,7 +59,7 @@ pub fn demo() -> Result<()> {
     let python = python::environment()?;
     portal::portal_where_possible()?;
     eprintln!("building");
-    run(cargo().args(["build", "--quiet", "--package", "molbox", "--example", "demo"]))?;
+    shell::example("demo")?;
     let out = target().join("demo-cluster");
     println!("== as a service alone");
     let alone = out.join("alone");
@@ -88,7 +88,7 @@ pub fn demo() -> Result<()> {
 
 /// Runs the client's example.
 fn example(out: &Path, base_url: &str, margin_url: &str, key: &str) -> Result<()> {
-    let mut command = Command::new(target().join("debug/examples/demo"));
+    let mut command = Command::new(shell::example("demo")?);
     command
         .arg(root().join("examples/1vii.pdb"))
         .arg(out)

@@ -6,20 +6,19 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::service::Service;
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{example, root, run, target};
 use crate::{portal, python};
 
 pub fn demo() -> Result<()> {
     let python = python::environment()?;
     let has_portal = portal::portal_where_possible()?.is_some();
     eprintln!("building");
-    run(cargo().args(["build", "--quiet", "--package", "molbox", "--example", "demo"]))?;
+    let demo = example("demo")?;
     let out = target().join("demo");
     let service = Service::start(&out, &python, &[])?;
     let start = Instant::now();
     let key = service.key("demo")?;
-    let example = target().join("debug/examples/demo");
-    let mut command = Command::new(example);
+    let mut command = Command::new(demo);
     command
         .arg(root().join("examples/1vii.pdb"))
         .arg(&out)

@@ -6,11 +6,11 @@ use anyhow::Result;
 
 use crate::python;
 use crate::service::Service;
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{program, root, run, target};
 
 /// Lists and calls the tools as assistants do.
 pub fn assistant() -> Result<()> {
-    run(cargo().args(["build", "--quiet", "--package", "molbox-cli", "--bin", "molbox"]))?;
+    let molbox = program("molbox")?;
     let tests = root().join("crates/cli/tests/mcp");
     let client = python::tools("mcp/env", &tests.join("requirements.txt"))?;
     let service = Service::start(&target().join("mcp/service"), &python::environment()?, &[])?;
@@ -19,7 +19,7 @@ pub fn assistant() -> Result<()> {
         .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
         .arg(tests)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("MOLBOX", target().join("debug/molbox"))
+        .env("MOLBOX", molbox)
         .env("MOLBOX_STRUCTURE", root().join("examples/1vii.pdb"))
         .env("MOLBOX_BASE_URL", &service.base_url)
         .env("MOLBOX_MARGIN_URL", &service.margin_url)

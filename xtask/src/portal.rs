@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::lint::{Version, at_least, quiet};
 use crate::python;
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{program, root, run, target};
 
 /// The oldest node that runs TypeScript by itself; Mol* wants one of these as well, and npm installs
 /// an older Mol* under an older one without a word.
@@ -61,11 +61,10 @@ pub fn chromium() -> Option<&'static str> {
 }
 
 fn in_browser(node: &Node, chromium: &str, tests: &[&str]) -> Result<Command> {
-    run(cargo().args(["build", "--quiet", "--package", "molbox-service", "--bin", "molboxd"]))?;
     let mut command = node.node(&["--test"]);
     command
         .args(tests)
-        .env("MOLBOXD", target().join("debug/molboxd"))
+        .env("MOLBOXD", program("molboxd")?)
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
         .env("CHROMIUM", chromium);
     Ok(command)

@@ -15,15 +15,13 @@ use crate::docs::markdown;
 use crate::errors::Errors;
 use crate::packages::surface;
 use crate::python;
-use crate::shell::{cargo, root, run, shown, target};
+use crate::shell::{self, root, run, shown};
 use crate::spec::examples::{Examples, FOLDER};
 use crate::spec::published::{Address, published};
 
-/// Files that programs print: package, command, where it goes.
-const PRINTED: [(&str, [&str; 2], &str); 2] = [
-    ("molbox-cli", ["molbox", "reference"], "docs/cli.md"),
-    ("molbox-service", ["molboxd", "config"], "docs/configuration.toml"),
-];
+/// Files that programs print: command, where it goes.
+const PRINTED: [([&str; 2], &str); 2] =
+    [(["molbox", "reference"], "docs/cli.md"), (["molboxd", "config"], "docs/configuration.toml")];
 
 /// The document as its author wrote it.
 pub fn document() -> Result<Document> {
@@ -98,13 +96,8 @@ fn of_the_document() -> Result<Vec<(PathBuf, String)>> {
 
 /// What the programs say of themselves, as they are built now.
 pub fn printed() -> Result<Vec<(PathBuf, String)>> {
-    let mut build = cargo();
-    build
-        .args(["build", "--quiet", "--bins"])
-        .args(PRINTED.iter().flat_map(|(package, ..)| ["--package", package]));
-    run(&mut build)?;
-    let printed = PRINTED.into_iter().map(|(_, [program, argument], path)| {
-        let mut command = Command::new(target().join("debug").join(program));
+    let printed = PRINTED.into_iter().map(|([program, argument], path)| {
+        let mut command = Command::new(shell::program(program)?);
         // Whoever runs this has settings of their own, of which none belongs into what is
         // committed.
         let output = command

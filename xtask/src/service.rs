@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::shell::{cargo, run, target};
+use crate::shell::{program, run, target};
 
 /// How long a service may take until it listens.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ impl Service {
             fs::remove_dir_all(out)?;
         }
         fs::create_dir_all(out)?;
-        run(cargo().args(["build", "--quiet", "--package", "molbox-service", "--bin", "molboxd"]))?;
+        program("molboxd")?;
         let data = out.join("data");
         run(molboxd(&data).args(["market", "sample"]).stdout(Stdio::null()))?;
         let log = File::create(out.join("molboxd.log"))?;

@@ -24,6 +24,24 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Builds a program of the workspace; where it is then.
+pub fn program(name: &str) -> Result<PathBuf> {
+    build(["--bin", name])?;
+    Ok(target().join("debug").join(name))
+}
+
+/// The same of an example.
+pub fn example(name: &str) -> Result<PathBuf> {
+    build(["--example", name])?;
+    Ok(target().join("debug/examples").join(name))
+}
+
+fn build(what: [&str; 2]) -> Result<()> {
+    // With the features of the whole workspace, as for its tests: those of one package alone would have
+    // most of what it needs built once more.
+    run(cargo().args(["build", "--quiet", "--workspace"]).args(what))
+}
+
 /// Runs a command to its end; an error when it fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("start {}", shown(command)))?;

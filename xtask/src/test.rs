@@ -65,11 +65,14 @@ impl Lane {
 
 pub fn test() -> Result<()> {
     let start = Instant::now();
+    step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
+    step("invariants", tidy::tidy)?;
+    step("linters of the document", lint::lint_where_possible)?;
+    // Before the service is compiled, which contains them.
+    let node = step("building the portal", portal::portal_where_possible)?;
+    step("the site", docs::site_where_possible)?;
     step("document and derived files", || regenerate::regenerate(true))?;
     step("the document since the last release", spec::since_release)?;
-    step("linters of the document", lint::lint_where_possible)?;
-    step("invariants", tidy::tidy)?;
-    step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
     step("lints", || {
         run(cargo().args([
             "clippy",
@@ -91,9 +94,6 @@ pub fn test() -> Result<()> {
             "warnings",
         ]))
     })?;
-    // Before the service is compiled, which contains it.
-    let node = step("building the portal", portal::portal_where_possible)?;
-    step("the site", docs::site_where_possible)?;
     step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
     for name in ["gmx", "gmx_d"].into_iter().filter(|name| !has_program(name)) {

@@ -10,7 +10,7 @@ use super::blocks::{Answer, LONG, Step, blocks, steps};
 use super::pages::{Pages, lay_out_files};
 use crate::python;
 use crate::service::Service;
-use crate::shell::{cargo, run as run_command, target};
+use crate::shell::{program, target};
 
 /// Before what a command prints, in what a page prints.
 const STEP: &str = "@@step ";
@@ -30,7 +30,7 @@ pub fn run(is_long: bool) -> Result<()> {
         })
         .filter(|(_, steps): &(_, Vec<Step>)| !steps.is_empty())
         .collect();
-    run_command(cargo().args(["build", "--quiet", "--package", "molbox-cli", "--bin", "molbox"]))?;
+    program("molbox")?;
     let out = target().join("docs/run");
     let service = Service::start(&out, &python::environment()?, &[])?;
     for (path, steps) in &chosen {
