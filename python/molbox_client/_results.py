@@ -79,8 +79,21 @@ def trajectory_of(files: Mapping[str, Path]) -> tuple[Path, Path]:
     if not ordered:
         raise NoResult("there is no trajectory: no stage has written a frame")
     stem = ordered[-1].rsplit(".", 1)[0]
-    own = files.get(f"{stem}.pdb")
-    return own or files["system/system.pdb"], files[ordered[-1]]
+    return structure_of(files, stem, "system/system"), files[ordered[-1]]
+
+
+def structure_of(files: Mapping[str, Path], *stems: str) -> Path:
+    """The first of these structures that is there: PDB, or mmCIF of more than 99,999 atoms."""
+    names = [f"{stem}.{ending}" for stem in stems for ending in ("pdb", "cif")]
+    found = next((files[name] for name in names if name in files), None)
+    if found is None:
+        raise NoResult(f"the bundle lacks {names[-2]}")
+    return found
+
+
+def _read_mmcif(path: Path) -> Any:
+    # Of what a client has, OpenMM alone reads it.
+    return needed("openmm.app", "openmm").PDBxFile(str(path))
 
 
 def universe(files: Mapping[str, Path], options: Mapping[str, Any]) -> Any:
@@ -90,14 +103,26 @@ def universe(files: Mapping[str, Path], options: Mapping[str, Any]) -> Any:
     with warnings.catch_warnings():
         # It warns of every DCD, of what a PDB leaves out, and of elements of ions.
         warnings.simplefilter("ignore")
-        return mda.Universe(str(topology), str(trajectory), **options)
+        if topology.suffix != ".cif":
+            return mda.Universe(str(topology), str(trajectory), **options)
+        structure = _read_mmcif(topology)
+        made = mda.Universe(structure, str(trajectory), **options)
+    # MDAnalysis counts residues and chains of OpenMM from one; masks and papers have the file's.
+    residues = list(structure.topology.residues())
+    made.residues.resids = made.residues.resnums = [int(residue.id) for residue in residues]
+    made.add_TopologyAttr("icodes", [residue.insertionCode.strip() for residue in residues])
+    made.segments.segids = [chain.id for chain in structure.topology.chains()]
+    return made
 
 
 def mdtraj_trajectory(files: Mapping[str, Path]) -> Any:
     """Topology and trajectory, by mdtraj."""
     mdtraj = needed("mdtraj", "mdtraj")
     topology, trajectory = trajectory_of(files)
-    return mdtraj.load(str(trajectory), top=str(topology))
+    read = str(topology)
+    if topology.suffix == ".cif":
+        read = mdtraj.Topology.from_openmm(_read_mmcif(topology).topology)
+    return mdtraj.load(str(trajectory), top=read)
 
 
 def energies(files: Mapping[str, Path], stages: Sequence[str]) -> pandas.DataFrame:
@@ -115,12 +140,14 @@ def openmm_objects(files: Mapping[str, Path], stages: Sequence[str]) -> tuple[An
     """System, topology and last state, by OpenMM."""
     openmm = needed("openmm", "openmm")
     app = needed("openmm.app", "openmm")
+    structure = structure_of(files, "system/system")
+    reader = app.PDBxFile if structure.suffix == ".cif" else app.PDBFile
     states = [f"{name}.state.xml" for name in stages]
     last = next((files[name] for name in reversed(states) if name in files), None)
     read = openmm.XmlSerializer.deserialize
     system = read(files["system/system.xml"].read_text())
-    topology = app.PDBFile(str(files["system/system.pdb"])).topology
-    return system, topology, read((last or files["system/state.xml"]).read_text())
+    state = read((last or files["system/state.xml"]).read_text())
+    return system, reader(str(structure)).topology, state
 
 
 def widget(files: Mapping[str, Path]) -> Any:

@@ -23,6 +23,7 @@ import httpx
 import pytest
 
 import molbox_client as molbox
+from molbox_client import _results
 
 from .fake import JOB_ID, KEY, Service, example
 
@@ -523,6 +524,36 @@ def test_files_are_downloaded_once_and_anew_when_the_job_was_extended(tmp_path: 
     pytest.importorskip("pandas")
     energies = job.energies()
     assert energies.loc["production"]["time (ps)"].tolist() == [0.5, 1.0]
+
+
+def test_a_bundle_whose_structures_are_mmcif_is_read_as_one_of_pdb(tmp_path: Path) -> None:
+    """As of systems with more than 99,999 atoms."""
+    mda = pytest.importorskip("MDAnalysis")
+    app = pytest.importorskip("openmm.app")
+    structure = app.PDBFile(str(FOLDER.parent / "examples" / "1vii.pdb"))
+    structure.topology.setUnitCellDimensions([5.0, 5.0, 5.0])
+    for ending, writer in (("pdb", app.PDBFile), ("cif", app.PDBxFile)):
+        with (tmp_path / f"production.{ending}").open("w") as file:
+            writer.writeFile(structure.topology, structure.positions, file, keepIds=True)
+    whole = mda.Universe(str(tmp_path / "production.pdb"))
+    with mda.Writer(str(tmp_path / "production.dcd"), whole.atoms.n_atoms) as writer:
+        writer.write(whole.atoms)
+        whole.atoms.translate([1.0, 0.0, 0.0])
+        writer.write(whole.atoms)
+    files = {path.name: path for path in tmp_path.iterdir()}
+    as_pdb = _results.universe(files, {})
+    del files["production.pdb"]
+    as_cif = _results.universe(files, {})
+    assert as_cif.atoms.names.tolist() == as_pdb.atoms.names.tolist()
+    assert as_cif.residues.resnames.tolist() == as_pdb.residues.resnames.tolist()
+    assert as_cif.select_atoms("protein and name CA").resids.tolist() == list(range(41, 77))
+    assert as_cif.residues.segids.tolist() == as_pdb.residues.segids.tolist()
+    assert as_cif.residues.icodes.tolist() == as_pdb.residues.icodes.tolist()
+    assert len(as_cif.trajectory) == 2
+    assert as_cif.trajectory[1].positions.tolist() == as_pdb.trajectory[1].positions.tolist()
+    del files["production.cif"]
+    with pytest.raises(molbox.NoResult, match="the bundle lacks system/system"):
+        _results.universe(files, {})
 
 
 def test_tables_of_an_analysis_keep_their_units() -> None:
