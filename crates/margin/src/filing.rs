@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::Date;
 use crate::report::{COLUMNS, Report, Row, Simulation, quoted};
 
 /// After those of [`Report::csv`]. The first four are of every row, the others of the total's alone.
-const FURTHER: [&str; 17] = [
+const FURTHER: [&str; 28] = [
     "dailySigma",
     "exchangeRate",
     "initialMarginConverted",
@@ -27,6 +28,17 @@ const FURTHER: [&str; 17] = [
     "firstPoolDate",
     "lastPoolDate",
     "seed",
+    "volatilityLookbackDays",
+    "ewmaDecayFactor",
+    "volatilityMultiplier",
+    "volatilityFloor",
+    "startDate",
+    "endDate",
+    "addedDates",
+    "excludedDates",
+    "stressStartDate",
+    "stressEndDate",
+    "stressWeight",
     "marketData",
     "warnings",
 ];
@@ -97,6 +109,17 @@ impl Report {
             of(&|s| s.first_pool_date.to_string()),
             of(&|s| s.last_pool_date.to_string()),
             of(&|s| s.seed.to_string()),
+            of(&|s| s.settings.lookback.to_string()),
+            of(&|s| s.settings.decay.to_string()),
+            of(&|s| s.settings.multiplier.to_string()),
+            of(&|s| s.settings.volatility_floor.to_string()),
+            of(&|s| dates(s.settings.window.0)),
+            of(&|s| dates(s.settings.window.1)),
+            of(&|s| dates(s.settings.added.iter().copied())),
+            of(&|s| dates(s.settings.excluded.iter().copied())),
+            of(&|s| dates(s.settings.stress.map(|(first, _)| first))),
+            of(&|s| dates(s.settings.stress.map(|(_, last)| last))),
+            of(&|s| s.settings.stress_weight.to_string()),
             quoted(market_data).into_owned(),
             quoted(&self.warnings.join("; ")).into_owned(),
         ]
@@ -157,6 +180,12 @@ impl<'r> Facts<'r> {
 
 fn append_line(csv: &mut String, values: &[String]) {
     writeln!(csv, "{}", values.join(",")).expect("a String takes everything");
+}
+
+/// Days of a list, separated by semicolons; none is an empty field.
+fn dates(dates: impl IntoIterator<Item = Date>) -> String {
+    let dates: Vec<String> = dates.into_iter().map(|date| date.to_string()).collect();
+    dates.join(";")
 }
 
 /// A number with so many decimals, and no minus in front of a zero.

@@ -60,7 +60,7 @@ pub use backtest::{Backtest, Coverage, Day, Skipped, Test};
 pub use date::{Date, NotADate};
 pub use error::{Error, FileError, Loc, MAX_LISTED, Violation};
 pub use portfolio::{DataFormat, MAX_DOCUMENT_BYTES, MAX_POSITIONS, Side};
-pub use report::{Report, Row, Scenario, Simulation, Stress, Summary};
+pub use report::{Report, Row, Scenario, Settings, Simulation, Stress, Summary};
 pub use request::Request;
 pub use run::Run;
 pub use several::{NamedReport, Reports, Requests};

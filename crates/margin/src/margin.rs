@@ -12,7 +12,7 @@ use crate::check::{Place, ValueError, Violations};
 use crate::error::Error;
 use crate::history::{History, Kind};
 use crate::model::{Measure, Model};
-use crate::report::{Report, Row, Scenario, Simulation, Stress, Summary};
+use crate::report::{Report, Row, Scenario, Settings, Simulation, Stress, Summary};
 use crate::request::Request;
 use crate::revalue::LANES;
 use crate::run::Run;
@@ -109,6 +109,7 @@ impl Request {
             value_at_risk: outcome.value_at_risk,
             stress,
             sigmas: tickers.zip(history.sigmas.iter().copied()).collect(),
+            settings: self.settings(),
         };
         let worst = outcome.worst.into_iter().map(|(loss, path)| Scenario {
             loss,
@@ -126,6 +127,21 @@ impl Request {
             losses: self.wanted.losses.then_some(outcome.losses),
             warnings,
         })
+    }
+
+    fn settings(&self) -> Settings {
+        let (model, window) = (&self.model, &self.window);
+        Settings {
+            lookback: model.lookback,
+            decay: model.decay,
+            multiplier: model.multiplier,
+            volatility_floor: model.volatility_floor,
+            stress_weight: model.stress_weight,
+            window: (window.start, window.end),
+            added: window.added.clone(),
+            excluded: window.excluded.iter().copied().collect(),
+            stress: window.stress,
+        }
     }
 
     /// A price that did not move has no volatility: a margin of nothing would look calculated.

@@ -121,6 +121,31 @@ pub struct Simulation {
     /// Volatility of a day of each ticker, without the multiplier: of the logarithm of the price,
     /// or in units of price for absolute returns.
     pub sigmas: Vec<(Arc<str>, f64)>,
+    /// As asked for, or their defaults. Not in the written report.
+    pub settings: Settings,
+}
+
+/// What a margin was asked for with, besides what [`Simulation`] has of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Daily returns that a volatility is estimated from.
+    pub lookback: usize,
+    /// Lambda of the moving average.
+    pub decay: f64,
+    /// Factor on today's volatilities.
+    pub multiplier: f64,
+    /// Today's volatility is at least this part of that of the whole history.
+    pub volatility_floor: f64,
+    /// Part of what a margin of times of stress is above the other that is added to it.
+    pub stress_weight: f64,
+    /// First and last day that may be drawn, where given.
+    pub window: (Option<Date>, Option<Date>),
+    /// Days that may be drawn besides.
+    pub added: Vec<Date>,
+    /// Days that may not.
+    pub excluded: Vec<Date>,
+    /// First and last day of a time of stress.
+    pub stress: Option<(Date, Date)>,
 }
 
 /// The margin of a time of stress.

@@ -43,6 +43,14 @@ fn a_filing_stands_by_itself() {
         ("riskMeasure", "expected_shortfall"),
         ("marketData", "digest"),
         ("exchangeRate", "1"),
+        ("volatilityLookbackDays", "250"),
+        ("ewmaDecayFactor", "0.97"),
+        ("volatilityMultiplier", "1"),
+        ("volatilityFloor", "0"),
+        ("startDate", "2020-01-01"),
+        ("endDate", "2024-12-31"),
+        ("addedDates", ""),
+        ("stressStartDate", ""),
     ] {
         assert_eq!(total[column], expected, "{column}");
     }
@@ -62,6 +70,39 @@ fn a_filing_stands_by_itself() {
         let decimals =
             |line: &BTreeMap<String, String>| line[column].split_once('.').unwrap().1.len();
         assert!(lines.iter().all(|line| decimals(line) == 2), "{column}: {filing}");
+    }
+}
+
+#[test]
+fn a_filing_has_every_setting_that_was_asked_for() {
+    let settings = json!({
+        "startDate": "2012-01-02",
+        "endDate": "2024-12-30",
+        "addedDates": ["2008-10-15", "2009-03-02"],
+        "excludedDates": ["2020-03-16"],
+        "stressStartDate": "2009-01-05",
+        "stressEndDate": "2009-06-30",
+    });
+    let asked = json!({
+        "volatilityLookbackDays": 120,
+        "ewmaDecayFactor": 0.94,
+        "volatilityMultiplier": 1.25,
+        "volatilityFloor": 0.5,
+        "stressWeight": 0.4,
+        "settings": settings,
+    });
+    let filing = report(&with(job(&[("XEQ1", 1.0)]), asked.clone())).filing("digest");
+    let total = &lines_of(&filing)[1];
+    let of_job = asked.as_object().unwrap().iter().filter(|(name, _)| *name != "settings");
+    for (name, value) in of_job.chain(settings.as_object().unwrap()) {
+        let expected = match value {
+            Value::Array(dates) => {
+                dates.iter().map(|date| date.as_str().unwrap()).collect::<Vec<_>>().join(";")
+            }
+            Value::String(date) => date.clone(),
+            number => number.to_string(),
+        };
+        assert_eq!(total[name], expected, "{name}");
     }
 }
 
