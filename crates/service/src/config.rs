@@ -471,6 +471,12 @@ impl Config {
         Self::load_with_defaults(&[], file, environment, settings)
     }
 
+    /// Whether workers may be given a GPU.
+    pub(crate) fn has_gpus(&self) -> bool {
+        let is_asked_for = ["CUDA", "HIP", "OpenCL"].contains(&&*self.worker.platform);
+        is_asked_for || !self.worker.gpus.is_empty() || !self.tasks.slurm.gpus.is_empty()
+    }
+
     /// The same with other defaults for some keys.
     pub(crate) fn load_with_defaults(
         defaults: &[(String, String)],
@@ -605,6 +611,20 @@ impl Config {
             text.replace_range(begin..end, &format!("{key} = {value}"));
         }
         Ok(text)
+    }
+}
+
+impl Worker {
+    /// Programs by a path from the present folder: workers start in folders of their own. A bare name
+    /// is looked for on the search path.
+    pub(crate) fn make_absolute(&mut self) -> std::io::Result<()> {
+        if self.python.components().count() > 1 {
+            self.python = std::path::absolute(&self.python)?;
+        }
+        if self.gromacs.contains('/') {
+            self.gromacs = std::path::absolute(&self.gromacs)?.display().to_string();
+        }
+        Ok(())
     }
 }
 

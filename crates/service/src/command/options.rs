@@ -74,6 +74,7 @@ impl Options {
         let file = self.config.as_deref();
         let mut config = Config::load_with_defaults(defaults, file, std::env::vars(), &settings)?;
         config.data = std::path::absolute(&config.data)?;
+        config.worker.make_absolute()?;
         Ok(config)
     }
 

@@ -128,6 +128,7 @@ impl Bench {
             cache: self.folder.join("cache"),
             program: None,
             memory_mb: 0,
+            has_gpu: false,
             file_bytes: 0,
             processes: 0,
         }

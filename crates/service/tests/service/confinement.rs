@@ -222,6 +222,32 @@ fn attack_without_landlock(user: Option<u32>) -> BTreeMap<String, String> {
     attacks(&log)
 }
 
+/// As the driver of a GPU does: addresses that nothing is written to; or memory that is written to.
+const RESERVING: &str = "import mmap, sys
+reserved = mmap.mmap(-1, 8 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0)
+written = bytearray(int(sys.argv[1]) << 20)
+print('done')";
+
+#[test]
+fn the_limit_of_memory_counts_what_a_worker_on_a_gpu_can_write_to() {
+    let root = tempfile::tempdir().unwrap();
+    let task = root.path().join("task");
+    fs::create_dir_all(task.join("work")).unwrap();
+    let ends_well = |has_gpu: bool, mebibytes: u32| {
+        let confinement = json!({
+            "sandbox": "off", "user": null, "cache": root.path(), "memory_mb": 1024,
+            "has_gpu": has_gpu, "file_bytes": 0, "processes": 0,
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.args(["confine", "--confinement", &confinement.to_string()]).arg(&task).arg("--");
+        let command = command.arg(python().unwrap()).args(["-c", RESERVING]);
+        command.arg(mebibytes.to_string()).output().unwrap().status.success()
+    };
+    assert!(ends_well(true, 100));
+    assert!(!ends_well(true, 2000));
+    assert!(!ends_well(false, 100));
+}
+
 /// What Landlock alone keeps from a worker that runs as the service itself: the files of its user.
 const FILES: [&str; 21] = [
     "read_the_database",

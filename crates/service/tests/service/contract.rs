@@ -446,6 +446,11 @@ fn the_doctor_finds_what_is_missing() {
     let found = service.command(&["--set", &format!("worker.python={python:?}"), "doctor"]);
     assert!(found.contains("ok      workers: Python 3") && found.contains("CPU"), "{found}");
     assert!(found.contains("ok      database: sound, 1 account"), "{found}");
+    let (folder, name) = python.rsplit_once('/').unwrap();
+    let mut here = service.place().molboxd();
+    here.current_dir(folder).args(["--set", &format!("worker.python=./{name}"), "doctor"]);
+    let found = String::from_utf8(here.output().unwrap().stdout).unwrap();
+    assert!(found.contains("ok      workers: Python 3"), "{found}");
     let broken = service.failing_command(&["--set", "worker.python=\"/nonexistent\"", "doctor"]);
     assert!(
         broken.contains(

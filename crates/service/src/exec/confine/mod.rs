@@ -129,6 +129,9 @@ pub(crate) struct Confinement {
     pub(crate) program: Option<PathBuf>,
     /// Most memory, in MiB; 0 for no limit.
     pub(crate) memory_mb: u64,
+    /// Whether the platform may be one of a GPU.
+    #[serde(default)]
+    pub(crate) has_gpu: bool,
     /// Largest file that it may write, in bytes; 0 for no limit.
     pub(crate) file_bytes: u64,
     /// Most processes and threads; 0 for no limit.
@@ -146,6 +149,7 @@ impl Confinement {
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
             memory_mb: config.worker.memory_mb,
+            has_gpu: config.has_gpus(),
             file_bytes: most_bytes(config)?,
             processes: config.worker.processes,
         })
@@ -312,9 +316,12 @@ fn parts_of(program: &Path) -> Vec<PathBuf> {
 }
 
 fn limit(confinement: &Confinement) -> Result<()> {
+    // CUDA reserves 27 GB of addresses of which it writes to one (seen on an H200), and does not start
+    // where it cannot. What can be written to leaves out memory that processes share.
+    let memory = if confinement.has_gpu { Resource::Data } else { Resource::As };
     let limits = [
         (Resource::Core, Some(0), "core dumps"),
-        (Resource::As, Some(confinement.memory_mb << 20).filter(|&bytes| bytes > 0), "memory"),
+        (memory, Some(confinement.memory_mb << 20).filter(|&bytes| bytes > 0), "memory"),
         (Resource::Fsize, Some(confinement.file_bytes).filter(|&bytes| bytes > 0), "files"),
         (Resource::Nproc, Some(confinement.processes).filter(|&count| count > 0), "processes"),
     ];
