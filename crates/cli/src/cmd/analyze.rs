@@ -35,6 +35,10 @@ pub(crate) struct Arguments {
     /// Threads to use. Default: one for each processor.
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, NonZeroUsize::MIN))]
     threads: Option<NonZeroUsize>,
+    /// Structure file of this machine, PDB, mmCIF or GRO, that RMSD are measured from. Each mask must
+    /// select as many residues there, which are compared in their order, with atoms of the same names.
+    #[arg(long, value_name = "FILE")]
+    reference_file: Option<PathBuf>,
     #[command(flatten)]
     analysis: Flags<Analysis>,
 }
@@ -51,6 +55,9 @@ impl Body for Analysis {
         "trajectory",
         "reference_job",
         "reference_system",
+        // Of a file here, and nothing waits for a slot.
+        "reference_file",
+        "priority",
     ];
     type Checked = AnalysisRequest;
 }
@@ -119,8 +126,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         progress: &progress,
         cancelled: &AtomicBool::new(false),
     };
-    let reference = request.reference_file.map(PathBuf::from);
-    let files = Files { topology, trajectory: &trajectory, reference: reference.as_deref() };
+    let reference = arguments.reference_file.as_deref();
+    let files = Files { topology, trajectory: &trajectory, reference };
     let report = analyze_files(&files, &params, &control);
     bar.finish_and_clear();
     let report = report.map_err(failure)?;
