@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::{AtomSet, Topology};
+use crate::{AtomSet, Cell, Topology};
 
 /// A structure that RMSD are measured from.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct ReferenceStructure<'a> {
     pub topology: Option<&'a Topology>,
     /// Where they are, in Å.
     pub positions: &'a [[f64; 3]],
+    /// The cell that they are in, where that is known of them.
+    pub cell: Option<Cell>,
 }
 
 /// Atoms of two topologies that are the same.

@@ -92,8 +92,8 @@ impl NativeContacts {
             None => None,
         };
         let first = setup.first();
-        // A reference that is given is whole; of a frame nearest images are taken.
-        let cell = if points.is_some() { None } else { first.cell() };
+        // Of a frame nearest images are taken; a structure from elsewhere is as somebody wants it.
+        let cell = reference.map_or_else(|| first.cell(), Reference::cell);
         let atoms: Vec<usize> = all.atoms.iter().collect();
         let positions: Vec<[f64; 3]> = match &points {
             Some(points) => (0..atoms.len()).map(|n| points.get(n)).collect(),

@@ -226,11 +226,11 @@ pub fn analyze_files(
     };
     let other = files.reference.map(Structure::open).transpose()?;
     let frame = params.reference_frame.map(|frame| usize::try_from(frame).unwrap_or(usize::MAX));
-    let positions = match (&other, frame) {
+    let (positions, reference_cell) = match (&other, frame) {
         (None, Some(frame)) => {
             frame_positions(topology, &trajectory, frame, skips_damaged, control.cancelled)?
         }
-        _ => Vec::new(),
+        _ => (Vec::new(), None),
     };
     let reference = match (&other, frame, files.reference) {
         (Some(other), _, Some(path)) => Some(ReferenceStructure {
@@ -238,12 +238,14 @@ pub fn analyze_files(
             label: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             topology: Some(&other.topology),
             positions: &other.positions,
+            cell: None,
         }),
         (_, Some(frame), _) => Some(ReferenceStructure {
             field: "reference_frame",
             label: format!("frame {frame}"),
             topology: None,
             positions: &positions,
+            cell: reference_cell,
         }),
         _ => None,
     };
@@ -841,7 +843,8 @@ impl Parsed {
         }
         let positions =
             atoms.iter().filter_map(|atom| counterpart[atom]).map(|atom| structure.positions[atom]);
-        Some(Reference::new(structure.label.clone(), atoms.clone(), positions.collect()))
+        let reference = Reference::new(structure.label.clone(), atoms.clone(), positions.collect());
+        Some(reference.in_cell(structure.cell))
     }
 
     /// The groups of which RMSD are measured, with the atoms that the same mask selects in the

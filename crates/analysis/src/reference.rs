@@ -7,7 +7,7 @@ use crate::group::Group;
 use crate::points::Points;
 use crate::read::{Frame, Series};
 use crate::source::{Source, Unwrapping};
-use crate::{Error, Topology};
+use crate::{Cell, Error, Topology};
 
 /// Positions of some atoms of a topology, from which RMSD are measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,7 @@ pub struct Reference {
     label: String,
     atoms: AtomSet,
     positions: Vec<[f64; 3]>,
+    cell: Option<Cell>,
 }
 
 impl Reference {
@@ -25,7 +26,16 @@ impl Reference {
     /// When there is not one position for each atom.
     pub fn new(label: String, atoms: AtomSet, positions: Vec<[f64; 3]>) -> Self {
         assert_eq!(atoms.len(), positions.len(), "each atom of a reference has a position");
-        Self { label, atoms, positions }
+        Self { label, atoms, positions, cell: None }
+    }
+
+    /// In this cell, whose images may be nearer to each other than the positions are.
+    pub fn in_cell(self, cell: Option<Cell>) -> Self {
+        Self { cell, ..self }
+    }
+
+    pub(crate) fn cell(&self) -> Option<&Cell> {
+        self.cell.as_ref()
     }
 
     /// What results call it.
@@ -72,7 +82,7 @@ pub fn first_positions(
         match read {
             Err(Error::NoSuchFrame { .. }) => return Err(Error::NoFrames),
             Err(error) if skips_damaged && error.is_of_a_frame() && !is_last => frame += 1,
-            read => return read,
+            read => return read.map(|(positions, _)| positions),
         }
     }
 }
@@ -91,7 +101,7 @@ pub fn frame_positions(
     frame: usize,
     skips_damaged: bool,
     cancelled: &AtomicBool,
-) -> Result<Vec<[f64; 3]>, Error> {
+) -> Result<(Vec<[f64; 3]>, Option<Cell>), Error> {
     if trajectory.n_atoms() != topology.n_atoms() {
         return Err(Error::AtomCount {
             topology: topology.n_atoms(),
@@ -134,5 +144,5 @@ pub fn frame_positions(
         let molecule = tracked.binary_search(&topology.molecule_of(atom));
         molecule.map_or(at, |molecule| [0, 1, 2].map(|k| at[k] + shifts[molecule][k]))
     });
-    Ok(positions.collect())
+    Ok((positions.collect(), read.cell().copied()))
 }

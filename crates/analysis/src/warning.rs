@@ -163,8 +163,10 @@ impl fmt::Display for Warning {
                  the frame alone",
             ),
             Self::DoubtfulCell => f.write_str(
-                "the angles of the cell are not quite 90°, and the file does not say who wrote \
-                 it; they were taken for cosines, and are others if the file is CHARMM's",
+                "the file does not say for certain what it has of the angles of its cell, which \
+                 are not 90°: they are others if it is CHARMM's and does not say so, or if cpptraj \
+                 has written it of coordinates of CHARMM's or before 2016; compare the cell with \
+                 that of the simulation",
             ),
             Self::LeftOut { frames } => write!(
                 f,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use molbox_analysis::{Contents, MissingPlace, ResidueKind, Structure};
+use molbox_analysis::{Contents, Mask, MissingPlace, ResidueKind, Structure};
 
 const FILES: [&str; 14] = [
     "clients/alanine.pdb",
@@ -72,6 +72,31 @@ fn residue(name: &str, chain: char, number: i64, x: f64) -> String {
         )
     };
     atoms.map(line).concat()
+}
+
+#[test]
+fn ions_without_columns_of_elements_are_what_they_are_called() {
+    for (name, residue, symbol) in [
+        (" NA ", "NA ", "Na"),
+        (" CL ", "CL ", "Cl"),
+        (" SOD", "SOD", "Na"),
+        (" POT", "POT", "K"),
+        ("POT ", "POT", "K"),
+        (" CLA", "CLA", "Cl"),
+        (" Na+", "Na+", "Na"),
+        ("CA  ", "CA ", "Ca"),
+        (" CA ", "ALA", "C"),
+        (" CAL", "LIG", "C"),
+    ] {
+        let line =
+            format!("HETATM    1 {name} {residue} A   1       1.000   2.000   3.000  1.00  0.00\n");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ion.pdb");
+        fs::write(&path, line).unwrap();
+        let structure = Structure::open(&path).unwrap();
+        let element = Mask::parse(&format!("@/{symbol}")).unwrap();
+        let found = element.select(&structure.topology, None).unwrap().atoms;
+        assert!(found.contains(0), "{name:?} of {residue} is {symbol}");
+    }
 }
 
 #[test]

@@ -503,6 +503,27 @@ fn native_contacts_of_a_structure_need_no_hydrogens_there() {
 }
 
 #[test]
+fn contacts_across_a_face_are_native_ones_of_a_frame_that_is_named_too() {
+    let of = |reference_frame: Option<u32>| {
+        let params = Params {
+            native_contact_masks: texts(&[":1-24 :HOH"]),
+            reference_frame: reference_frame.map(Into::into),
+            ..Params::default()
+        };
+        let control = Control {
+            n_threads: NonZeroUsize::MIN,
+            progress: &|_, _| {},
+            cancelled: &AtomicBool::new(false),
+        };
+        let (topology, trajectory) = (data("mini.pdb"), mini());
+        let files = Files { topology: &topology, trajectory: &trajectory, reference: None };
+        analyze_files(&files, &params, &control).unwrap().tables.remove(0)
+    };
+    let (first, named) = (of(None), of(Some(0)));
+    assert_eq!(first.columns, named.columns);
+}
+
+#[test]
 fn what_would_say_nothing_is_refused_at_its_field() {
     for (params, at) in [
         (Params { hbond_masks: texts(&[":HOH"]), ..Params::default() }, "hbond_masks[0]"),

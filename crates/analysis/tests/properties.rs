@@ -250,7 +250,7 @@ fn a_molecule_that_is_broken_in_two_frames_is_put_together_in_these() {
     );
 
     let trajectory = Series::open(&[torn]).unwrap();
-    let positions =
+    let (positions, _) =
         frame_positions(&topology, &trajectory, 5, false, &AtomicBool::new(false)).unwrap();
     let longest = topology.bonds().iter().map(|bond| {
         let [a, b] = bond.map(|atom| positions[atom as usize]);

@@ -288,7 +288,6 @@ fn cells_of_every_program_are_what_it_meant() {
             (22, charmm, charmm_matrix(cell)),
             (36, "", charmm_matrix(cell)),
             (47, charmm, charmm_matrix(cell)),
-            (24, "Cpptraj Generated dcd file.", charmm_matrix(cell)),
         ] {
             let found = cell_of(Dialect { cell: Some(numbers), version, title, ..PLAIN }).unwrap();
             let is_same = found.iter().zip(cell).all(|(found, meant)| (found - meant).abs() < 1e-6);
@@ -302,6 +301,39 @@ fn cells_of_every_program_are_what_it_meant() {
         cell_of(Dialect { cell: Some([1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), version: 36, ..PLAIN }),
         None
     );
+}
+
+#[test]
+fn a_cell_of_cpptraj_has_its_first_edge_along_x_as_its_coordinates_have() {
+    let title = "Cpptraj Generated dcd file.";
+    let octahedron = [60.0, 60.0, 60.0, 109.471_220_6, 109.471_220_6, 109.471_220_6];
+    let cosine = 109.471_220_6_f64.to_radians().cos();
+    let before_2016 = [60.0, cosine, 60.0, cosine, cosine, 60.0];
+    for numbers in [charmm_matrix(octahedron), before_2016] {
+        let dialect = Dialect { cell: Some(numbers), version: 35, title, ..PLAIN };
+        let trajectory = Trajectory::open(&temporary("cpptraj.dcd", &dialect.file(1))).unwrap();
+        assert!(trajectory.has_doubtful_cell().unwrap());
+        // Of frames it counts, it has no times.
+        assert_eq!(trajectory.time_ps(0), None);
+        let mut frame = Frame::new();
+        trajectory.read(0, &trajectory.read_plan(&AtomSet::none(N_ATOMS)), &mut frame).unwrap();
+        let cell = frame.cell().unwrap();
+        let angles = cell.angles_deg();
+        assert!(angles.iter().all(|angle| (angle - 109.471_220_6).abs() < 1e-6), "{angles:?}");
+        let image = cell.nearest([59.0, 0.0, 0.0]);
+        assert!((image[0] + 1.0).abs() < 1e-5 && image[1].abs() < 1e-5, "{image:?}");
+    }
+    let cube =
+        Dialect { cell: Some([60.0, 0.0, 60.0, 0.0, 0.0, 60.0]), version: 35, title, ..PLAIN };
+    let cube = Trajectory::open(&temporary("cpptraj.dcd", &cube.file(1))).unwrap();
+    assert!(!cube.has_doubtful_cell().unwrap());
+}
+
+#[test]
+fn a_placeholder_is_no_time_step() {
+    let dialect = Dialect { step_akma: 1.0, ..PLAIN };
+    let trajectory = Trajectory::open(&temporary("one.dcd", &dialect.file(1))).unwrap();
+    assert_eq!(trajectory.time_ps(0), None);
 }
 
 #[test]

@@ -155,9 +155,20 @@ impl Backtest {
         }
         backtest.margin_exceedances =
             backtest.days.iter().filter(|day| day.loss > day.initial_margin).count();
-        let exceeds: Vec<bool> =
-            backtest.days.iter().map(|day| day.loss > day.value_at_risk).collect();
-        backtest.coverage = Coverage::of(&exceeds, backtest.confidence);
+        // Days between which one was skipped do not follow each other.
+        let skipped = |from: Date, to: Date| {
+            backtest.skipped.iter().any(|day| from < day.date && day.date < to)
+        };
+        let mut runs: Vec<Vec<bool>> = Vec::new();
+        let mut before = None;
+        for day in &backtest.days {
+            if before.is_none_or(|before| skipped(before, day.date)) {
+                runs.push(Vec::new());
+            }
+            before = Some(day.date);
+            runs.last_mut().expect("one was begun").push(day.loss > day.value_at_risk);
+        }
+        backtest.coverage = Coverage::of_runs(&runs, backtest.confidence);
         Ok(backtest)
     }
 
@@ -207,12 +218,18 @@ impl Request {
 impl Coverage {
     /// Of days on which a loss was above a value at risk of this level, or not.
     pub fn of(exceeds: &[bool], confidence: f64) -> Self {
-        let n_days = exceeds.len();
-        let exceedances = exceeds.iter().filter(|exceeds| **exceeds).count();
+        Self::of_runs(&[exceeds.to_vec()], confidence)
+    }
+
+    /// The same of several runs of days, of which the last of one and the first of the next do not
+    /// follow each other.
+    pub fn of_runs(runs: &[Vec<bool>], confidence: f64) -> Self {
+        let n_days = runs.iter().map(Vec::len).sum::<usize>();
+        let exceedances = runs.iter().flatten().filter(|exceeds| **exceeds).count();
         let likely = 1.0 - confidence;
         // Changes from day to day: [from][to].
         let mut changes = [[0_usize; 2]; 2];
-        for pair in exceeds.windows(2) {
+        for pair in runs.iter().flat_map(|run| run.windows(2)) {
             changes[usize::from(pair[0])][usize::from(pair[1])] += 1;
         }
         let [[calm, broke], [calmed, stayed]] = changes;

@@ -366,11 +366,15 @@ impl Request {
         }
         let contracts = || self.book.tickers.iter().map(|ticker| self.contract(ticker));
         let prices = contracts().map(|contract| ("price", &contract.ticker, &contract.settlements));
-        let rates =
-            contracts().filter(|contract| Some(&contract.currency) != self.book.currency.as_ref());
-        let rates = rates.filter_map(|contract| {
-            Some(("exchange rate", &contract.currency, self.store.rates(&contract.currency)?))
-        });
+        let total = self.book.currency.as_ref();
+        let others: Vec<_> =
+            contracts().map(|contract| &contract.currency).filter(|c| Some(*c) != total).collect();
+        // What is converted is so by the rates of both currencies, of which that of rates has none.
+        let total = total.filter(|_| !others.is_empty());
+        let rates = others
+            .into_iter()
+            .chain(total)
+            .filter_map(|currency| Some(("exchange rate", currency, self.store.rates(currency)?)));
         let returns =
             contracts().map(|contract| ("daily return", &contract.risk_factor, &*contract.returns));
         warnings.extend(old(prices, date));

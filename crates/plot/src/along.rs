@@ -39,17 +39,30 @@ impl Figure {
 fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
     let Values::Texts(labels) = &table.column("name")?.values else { return None };
     let Values::Integers(numbers) = &table.column("residue_number")?.values else { return None };
+    // Through the whole system; of atoms there are labels alone, which copies of a chain may share.
+    let of_system = match table.column("residue").map(|column| &column.values) {
+        Some(Values::Integers(of_system)) => Some(of_system),
+        _ => None,
+    };
+    let mut all = axis.residues.iter().map(|residue| &residue.label).collect::<Vec<_>>();
+    all.sort_unstable();
+    if of_system.is_none() && all.windows(2).any(|pair| pair[0] == pair[1]) {
+        return None;
+    }
     let mut residues = axis.residues.iter();
     let mut chains: Vec<(&str, Vec<(i64, &AxisResidue)>)> = Vec::new();
     let mut last = None;
-    for (label, number) in labels.iter().zip(numbers) {
+    for (row, (label, number)) in labels.iter().zip(numbers).enumerate() {
         let label = label.split_once('@').map_or(label.as_str(), |(residue, _)| residue);
-        if last == Some(label) {
+        let of_system = of_system.map(|of_system| of_system[row]);
+        if last == Some((label, of_system)) {
             continue;
         }
-        last = Some(label);
+        last = Some((label, of_system));
         // Both are in the order of the topology.
-        let residue = residues.find(|residue| residue.label == label)?;
+        let residue = residues.find(|residue| {
+            residue.label == label && of_system.is_none_or(|number| number == residue.number as i64)
+        })?;
         match chains.iter_mut().find(|(chain, _)| *chain == residue.chain) {
             Some((_, of_chain)) => of_chain.push((*number, residue)),
             None => chains.push((&residue.chain, vec![(*number, residue)])),

@@ -104,6 +104,45 @@ fn each_chain_has_a_row_by_the_numbers_of_the_file() {
 }
 
 #[test]
+fn a_copy_of_a_chain_has_its_own_folds_where_labels_are_those_of_the_first() {
+    let copies = [(1, Fold::Helix), (1, Fold::Strand)];
+    let residues = copies.iter().flat_map(|(first, fold)| (0..4).map(move |n| (first + n, *fold)));
+    let residue = |(n, (number, fold)): (usize, (i64, Fold))| AxisResidue {
+        number: n + 1,
+        label: format!(":ALA{number}"),
+        chain: String::new(),
+        fold,
+    };
+    let axis = ResidueAxis {
+        residues: residues.enumerate().map(residue).collect(),
+        origin: "the first analysed frame",
+    };
+    let second = &axis.residues[4..];
+    let labels = || second.iter().map(|it| it.label.clone()).collect();
+    let columns = vec![
+        integers("residue", second.iter().map(|it| it.number as i64).collect()),
+        texts("name", labels()),
+        texts("chain", vec![String::new(); 4]),
+        integers("residue_number", (1..=4).collect()),
+        column("rmsf_angstrom", Values::Numbers(vec![1.0; 4])),
+    ];
+    let figure = Figure::along(&table("rmsf_by_residue", columns), &axis).unwrap();
+    let folds: Vec<Fold> =
+        figure.tracks.iter().flat_map(|track| track.folds.iter().map(|it| it.fold)).collect();
+    assert_eq!(folds, [Fold::Strand]);
+    // Atoms have labels alone, which do not tell the copies apart.
+    let atoms = vec![
+        integers("atom", (1..=4).collect()),
+        texts("name", second.iter().map(|it| format!("{}@CA", it.label)).collect()),
+        texts("chain", vec![String::new(); 4]),
+        integers("residue_number", (1..=4).collect()),
+        column("rmsf_angstrom", Values::Numbers(vec![1.0; 4])),
+    ];
+    let figure = Figure::along(&table("rmsf", atoms), &axis).unwrap();
+    assert!(figure.tracks.is_empty(), "{:?}", figure.tracks);
+}
+
+#[test]
 fn a_map_has_all_chains_along_both_sides_and_lines_between_them() {
     let axis = axis();
     let figure = Figure::along(&contacts(), &axis).unwrap();

@@ -88,14 +88,16 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
         atoms_of(reference, &input, &topology, &trajectory, params.skip_damaged_frames)
     });
     let other = other.transpose()?;
-    let reference = reference.zip(other.as_ref()).map(|(reference, (topology, positions))| {
-        ReferenceStructure {
-            field: "reference_frame",
-            label: reference.label.clone(),
-            topology: topology.as_ref(),
-            positions,
-        }
-    });
+    let reference =
+        reference.zip(other.as_ref()).map(|(reference, (topology, (positions, cell)))| {
+            ReferenceStructure {
+                field: "reference_frame",
+                label: reference.label.clone(),
+                topology: topology.as_ref(),
+                positions,
+                cell: *cell,
+            }
+        });
     let cell = cell.or_else(|| trajectory.first_cell());
     let selected = parsed
         .in_cell(cell)
@@ -127,14 +129,14 @@ fn atoms_of(
     topology: &Topology,
     trajectory: &Series,
     skips_damaged: bool,
-) -> Result<(Option<Topology>, Positions), Error> {
+) -> Result<(Option<Topology>, Placed), Error> {
     let never = AtomicBool::new(false);
     let frame = reference.frame.unwrap_or(0);
     let Some(name) = &reference.structure else {
         return Ok((None, frame_positions(topology, trajectory, frame, skips_damaged, &never)?));
     };
     let (other, as_built) = structure(&input.join(name))?;
-    let Some(frames) = &reference.trajectory else { return Ok((Some(other), as_built)) };
+    let Some(frames) = &reference.trajectory else { return Ok((Some(other), (as_built, None))) };
     let frames = Series::open(&[input.join(frames)])?;
     let positions = frame_positions(&other, &frames, frame, skips_damaged, &never)?;
     Ok((Some(other), positions))
@@ -142,6 +144,9 @@ fn atoms_of(
 
 /// One of each atom, in Å.
 type Positions = Vec<[f64; 3]>;
+
+/// Positions, and the cell of a frame that they are in.
+type Placed = (Positions, Option<Cell>);
 
 /// What names atoms, where they are and in which cell, if the file says so, and what may be wrong
 /// with it.

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, Read as _};
 
 use super::bonds::{self, Family};
 use super::contents::{Census, Contents, Listed};
+use super::guess::element_of_lone;
 use super::structure::{self, Parts, Record, Structure};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
@@ -305,6 +306,17 @@ fn element(line: &str, residue: &str) -> Option<Element> {
         return Some(element);
     }
     let name = line.get(12..16)?;
+    // An ion is called as its residue, in whatever column.
+    let bare = |text: &str| {
+        text.trim()
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-')
+            .to_owned()
+    };
+    if bare(name).eq_ignore_ascii_case(&bare(residue))
+        && let Some(element) = element_of_lone(name.trim(), residue)
+    {
+        return Some(element);
+    }
     let first = name.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).get(..1)?;
     if Family::of(residue) != Family::Other || name.starts_with('H') && !name.ends_with(' ') {
         return Element::from_symbol(first);

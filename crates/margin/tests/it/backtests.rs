@@ -14,6 +14,20 @@ fn assert_close(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} and {expected}");
 }
 
+#[test]
+fn days_between_which_one_was_skipped_do_not_follow_each_other() {
+    let together = Coverage::of(&[false, true, true, false, false], 0.99);
+    let apart = Coverage::of_runs(&[vec![false, true], vec![true, false, false]], 0.99);
+    assert_eq!((apart.n_days, apart.exceedances), (together.n_days, together.exceedances));
+    assert_eq!(apart.unconditional, together.unconditional);
+    // From calm to breach, from breach to calm, from calm to calm: Σ n ln(n / all) of each row.
+    let best = |n: f64, all: f64| n * (n / all).ln();
+    let each = best(1.0, 2.0) + best(1.0, 2.0) + best(1.0, 1.0);
+    let all = best(2.0, 3.0) + best(1.0, 3.0);
+    assert_close(apart.independence.statistic, 2.0 * (each - all));
+    assert!(together.independence != apart.independence);
+}
+
 /// Statistics and probabilities that a program of `NumPy` and `SciPy` 1.17.1 (`chi2.sf`) gave.
 #[test]
 fn coverage_is_that_of_another_program() {

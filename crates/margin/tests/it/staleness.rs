@@ -100,6 +100,11 @@ fn data_that_is_days_old_has_a_warning_for_each_kind() {
         ]
     );
     assert_eq!(warnings("2024-12-25"), [""; 0]);
+    // Of the currency that totals are converted to as well.
+    let in_euro = with(on("2024-12-31", &[("NEW", 1.0)]), json!({ "resultCurrency": "EUR" }));
+    let warnings = calculate(&in_euro, &store).unwrap().warnings;
+    let rate = "the last exchange rate of EUR is of 2024-12-26, 5 days before the margin date";
+    assert!(warnings.iter().any(|warning| warning == rate), "{warnings:?}");
 }
 
 #[test]

@@ -433,6 +433,8 @@ impl AnalyzePlan {
             label: reference.label(),
             topology: other.as_ref().map(|(topology, _)| topology),
             positions: other.as_ref().map_or(&positions, |(_, positions)| positions),
+            // What is selected does not depend on it.
+            cell: None,
         });
         parsed.select(&topology, &positions, reference.as_ref()).map_err(invalid)?;
         if let Some(given) = &self.trajectory {

@@ -1,7 +1,9 @@
 //! What the six numbers of a cell mean, in the conventions that programs have had over time.
 //!
 //! CHARMM from version 22 on, and cpptraj, write the lower triangle of a symmetric matrix: xx, xy,
-//! yy, xz, yz, zz. All others write a, γ, b, β, α, c, the angles as cosines (NAMD, VMD, OpenMM,
+//! yy, xz, yz, zz. CHARMM's coordinates lie in that cell; cpptraj makes the matrix of lengths and angles
+//! alone, and writes the coordinates as they were, of Amber in a cell whose first edge is along x.
+//! Before 2016 it wrote cosines, under the same version and title. All others write a, γ, b, β, α, c, the angles as cosines (NAMD, VMD, OpenMM,
 //! LAMMPS, molbox) or in degrees (CHARMM before, mdtraj, OpenMM and MDAnalysis for a time). The
 //! matrix of a cell whose angles are close to 90° has small elements off its diagonal, which look
 //! like cosines; so who wrote the file decides first, and only then what the numbers can be.
@@ -27,6 +29,8 @@ const ODD_COSINE: f64 = 0.2;
 pub(super) enum Convention {
     /// A symmetric matrix.
     Matrix,
+    /// The lengths and angles of one.
+    OfCpptraj,
     /// Lengths with cosines or degrees, or a matrix that can be neither.
     ByNumbers,
 }
@@ -49,8 +53,15 @@ impl Convention {
     pub(super) fn of(version: i32, title: &[u8]) -> Self {
         let title = String::from_utf8_lossy(title).to_ascii_lowercase();
         let is_charmm = version > VERSION_OF_OTHERS || title.starts_with('*');
-        let is_matrix = is_charmm || title.contains("cpptraj");
-        if is_matrix && version >= FIRST_WITH_MATRIX { Self::Matrix } else { Self::ByNumbers }
+        if version < FIRST_WITH_MATRIX {
+            Self::ByNumbers
+        } else if is_cpptraj(&title) {
+            Self::OfCpptraj
+        } else if is_charmm {
+            Self::Matrix
+        } else {
+            Self::ByNumbers
+        }
     }
 
     /// The cell that six numbers mean; none for lengths of 0, and of 1, which stand for no cell.
@@ -64,6 +75,12 @@ impl Convention {
         let matrix = [[a, gamma, beta], [gamma, b, alpha], [beta, alpha, c]];
         let cell = match self.meaning(numbers) {
             Meaning::Nothing => return Ok(None),
+            Meaning::Matrix if self == Self::OfCpptraj => {
+                Cell::from_vectors(matrix).and_then(|cell| {
+                    let [a, gamma, b, beta, alpha, c] = cell.lengths_and_cosines();
+                    Cell::from_lengths_cosines([a, b, c], [alpha, beta, gamma])
+                })
+            }
             Meaning::Matrix => Cell::from_vectors(matrix),
             Meaning::Cosines => Cell::from_lengths_cosines(
                 [a, b, c],
@@ -88,9 +105,12 @@ impl Convention {
     fn meaning(self, [a, gamma, b, beta, alpha, c]: [f64; 6]) -> Meaning {
         let angles = [alpha, beta, gamma];
         let matrix = [[a, gamma, beta], [gamma, b, alpha], [beta, alpha, c]];
+        let largest = angles.into_iter().map(f64::abs).fold(0.0, f64::max);
         if [a, b, c] == [0.0; 3] || [a, b, c] == [1.0; 3] {
             Meaning::Nothing
-        } else if self == Self::Matrix && is_positive_definite(matrix) {
+        } else if self == Self::OfCpptraj && (ODD_COSINE..=1.0).contains(&largest) {
+            Meaning::Cosines
+        } else if self != Self::ByNumbers && is_positive_definite(matrix) {
             Meaning::Matrix
         } else if angles.iter().all(|v| v.abs() <= 1.0) {
             Meaning::Cosines
@@ -101,12 +121,22 @@ impl Convention {
         }
     }
 
-    /// Whether numbers that are taken for cosines may as well be a matrix.
+    /// Whether numbers that are taken for cosines may as well be a matrix, or the other way round.
     pub(super) fn is_doubtful(self, [a, gamma, b, beta, alpha, c]: [f64; 6]) -> bool {
         let largest = [alpha, beta, gamma].into_iter().map(f64::abs).fold(0.0, f64::max);
         let has_cell = [a, b, c] != [0.0; 3] && [a, b, c] != [1.0; 3];
-        self == Self::ByNumbers && has_cell && (NO_COSINE..ODD_COSINE).contains(&largest)
+        let doubtful = match self {
+            Self::Matrix => NO_COSINE..NO_COSINE,
+            Self::OfCpptraj => NO_COSINE..f64::INFINITY,
+            Self::ByNumbers => NO_COSINE..ODD_COSINE,
+        };
+        has_cell && doubtful.contains(&largest)
     }
+}
+
+/// Whether a title in small letters is cpptraj's.
+pub(super) fn is_cpptraj(title: &str) -> bool {
+    title.contains("cpptraj")
 }
 
 /// Whether a symmetric matrix has positive eigenvalues, as that of a cell has.

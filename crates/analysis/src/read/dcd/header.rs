@@ -199,7 +199,9 @@ impl<'a> Records<'a> {
         let step_ps = step_akma * AKMA_PS;
         let first_step = i64::from(int(1));
         let steps_per_frame = i64::from(int(2));
-        let runs = steps_per_frame > 0 && STEPS_PS.contains(&step_ps);
+        // VMD and mdtraj write 1 in the place of a step, and LAMMPS does of a femtosecond: 49 fs by that.
+        let is_step = step_akma != 1.0 && STEPS_PS.contains(&step_ps);
+        let runs = steps_per_frame > 0 && is_step;
         Ok(Header {
             n_frames: usize::try_from(int(0)).unwrap_or(0),
             n_fixed: int(8),
