@@ -8,6 +8,7 @@ ns/day follow and which they do. The systems are built once and kept in FOLDER.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -69,9 +70,11 @@ def build(folder: Path, name: str) -> Path:
     ready = folder / name / "ready"
     if not ready.is_dir():
         shutil.rmtree(folder / name, ignore_errors=True)
-        protein = {"protein": input_file("protein.pdb" + (".gz" if structure.suffix == ".gz" else ""))}
+        protein = {"protein": input_file("protein.pdb")}
         built = Directory(folder / name / "build", task_of(changed(BUILD, {**protein, **changes}), {"threads": 2}))
-        shutil.copy(structure, built.path / "input" / protein["protein"]["file"])
+        content = structure.read_bytes()
+        unpacked = gzip.decompress(content) if structure.suffix == ".gz" else content
+        (built.path / "input" / "protein.pdb").write_bytes(unpacked)
         assert built.run() == 0, built.log()
         plan = changed(SIMULATE, {"minimization_steps": 200, "stages": [{**STAGE, "steps": 500}]})
         minimised = Directory(folder / name / "minimised", task_of(plan, {"threads": 2}))
