@@ -3,7 +3,8 @@
 //! CHARMM from version 22 on, and cpptraj, write the lower triangle of a symmetric matrix: xx, xy,
 //! yy, xz, yz, zz. CHARMM's coordinates lie in that cell; cpptraj makes the matrix of lengths and angles
 //! alone, and writes the coordinates as they were, of Amber in a cell whose first edge is along x.
-//! Before 2016 it wrote cosines, under the same version and title. All others write a, γ, b, β, α, c, the angles as cosines (NAMD, VMD, OpenMM,
+//! Before 2016 it wrote cosines, under the same version and title. All others write a, γ, b, β, α, c,
+//! the angles as cosines (NAMD, VMD, OpenMM,
 //! LAMMPS, molbox) or in degrees (CHARMM before, mdtraj, OpenMM and MDAnalysis for a time). The
 //! matrix of a cell whose angles are close to 90° has small elements off its diagonal, which look
 //! like cosines; so who wrote the file decides first, and only then what the numbers can be.
@@ -55,7 +56,7 @@ impl Convention {
         let is_charmm = version > VERSION_OF_OTHERS || title.starts_with('*');
         if version < FIRST_WITH_MATRIX {
             Self::ByNumbers
-        } else if is_cpptraj(&title) {
+        } else if title.contains("cpptraj") {
             Self::OfCpptraj
         } else if is_charmm {
             Self::Matrix
@@ -132,11 +133,6 @@ impl Convention {
         };
         has_cell && doubtful.contains(&largest)
     }
-}
-
-/// Whether a title in small letters is cpptraj's.
-pub(super) fn is_cpptraj(title: &str) -> bool {
-    title.contains("cpptraj")
 }
 
 /// Whether a symmetric matrix has positive eigenvalues, as that of a cell has.

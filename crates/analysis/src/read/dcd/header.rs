@@ -199,7 +199,7 @@ impl<'a> Records<'a> {
         let step_ps = step_akma * AKMA_PS;
         let first_step = i64::from(int(1));
         let steps_per_frame = i64::from(int(2));
-        // VMD and mdtraj write 1 in the place of a step, and LAMMPS does of a femtosecond: 49 fs by that.
+        // VMD writes 1 in the place of a step, as LAMMPS does for one of a femtosecond: 49 fs by that.
         let is_step = step_akma != 1.0 && STEPS_PS.contains(&step_ps);
         let runs = steps_per_frame > 0 && is_step;
         Ok(Header {
