@@ -43,9 +43,14 @@ const WITH_METAL: [&str; 14] = [
 ];
 const METALS: [&str; 6] = ["FE", "MG", "CO", "NI", "ZN", "CU"];
 
+/// A name without number and charge.
+pub(super) fn bare(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-')
+}
+
 /// The element of an atom that is alone in its residue.
 pub(super) fn element_of_lone(name: &str, residue: &str) -> Option<Element> {
-    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    let bare = self::bare(name);
     let is_other = Family::of(residue) == Family::Other && !WATER.contains(&residue);
     match IONS.iter().find(|(ion, _)| *ion == bare) {
         Some((_, symbol)) if is_other => Element::from_symbol(symbol),
@@ -63,9 +68,9 @@ pub(super) fn element_by_name(name: &str, residue: &str) -> Option<Element> {
     if Family::of(residue) != Family::Other || WATER.contains(&residue) {
         return first;
     }
-    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    let bare = self::bare(name);
     // An ion is called as its residue.
-    let ion = residue.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    let ion = self::bare(residue);
     if bare.eq_ignore_ascii_case(ion)
         && let Some(element) = Element::from_symbol(bare)
     {

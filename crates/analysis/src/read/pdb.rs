@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _};
 
 use super::bonds::{self, Family};
 use super::contents::{Census, Contents, Listed};
-use super::guess::element_of_lone;
+use super::guess::{bare, element_of_lone};
 use super::structure::{self, Parts, Record, Structure};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
@@ -307,13 +307,9 @@ fn element(line: &str, residue: &str) -> Option<Element> {
     }
     let name = line.get(12..16)?;
     // An ion is called as its residue, in whatever column.
-    let bare = |text: &str| {
-        text.trim()
-            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-')
-            .to_owned()
-    };
-    if bare(name).eq_ignore_ascii_case(&bare(residue))
-        && let Some(element) = element_of_lone(name.trim(), residue)
+    let alone = name.trim();
+    if bare(alone).eq_ignore_ascii_case(bare(residue))
+        && let Some(element) = element_of_lone(alone, residue)
     {
         return Some(element);
     }
