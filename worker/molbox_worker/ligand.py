@@ -115,7 +115,7 @@ def read(task: TaskDirectory, plan: BuildPlan) -> list[Ligand]:
 
 def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> tuple[Chem.Mol, int]:
     """The first molecule of a file, unsanitised for all but PDB, and how many there are."""
-    text = path.read_text(errors="replace")
+    text = path.read_text("utf-8-sig", errors="replace")
     if file_format == "mol2":
         # RDKit takes a comment for the end, and knows no atom types but Tripos'; antechamber writes GAFF's.
         lines = [line for line in text.splitlines(keepends=True) if not line.startswith("#")]

@@ -25,7 +25,7 @@ LOC: list[str | int] = ["body", "protein"]
 def read(task: TaskDirectory, protein: InputFile, wanted: list[str] | None) -> Structure:
     """Read the structure file and keep the chains that are wanted; None for all."""
     # One column for each character: gemmi counts bytes.
-    text = task.input(protein.file).read_text(errors="replace").encode("ascii", "replace").decode()
+    text = task.input(protein.file).read_text("utf-8-sig", errors="replace").encode("ascii", "replace").decode()
     try:
         structure = parse(text, protein.format)
     except (ValueError, RuntimeError) as error:

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Random, data, frames, parameters};
 use molbox_analysis::{
-    AtomSet, Cell, Error, Excerpt, Frame, FrameRange, Structure, Topology, Trajectory,
+    AtomSet, Cell, Contents, Error, Excerpt, Frame, FrameRange, Structure, Topology, Trajectory,
 };
 
 /// A DCD file to be written.
@@ -668,6 +668,34 @@ fn one_location_of_an_atom_is_kept() {
     assert_eq!(atoms, ["N", "CA", "CB", "N"], "{text}");
     assert_eq!(structure.positions[1][0], 1.0);
     assert_eq!(structure.topology.n_residues(), 2);
+}
+
+#[test]
+fn a_byte_order_mark_hides_no_record() {
+    let text = format!("\u{feff}{}END\n", pdb_line("CA", 'B', "ALA", "   1", 1.0));
+    assert_eq!(Structure::from_pdb(&text).unwrap().topology.n_atoms(), 1);
+    assert!(Structure::check_pdb(text.as_bytes()).unwrap().is_ok());
+    assert_eq!(Contents::of_pdb(text.as_bytes()).unwrap().unwrap().n_atoms, 1);
+}
+
+#[test]
+fn lines_that_end_with_a_carriage_return_alone_are_refused() {
+    let line = pdb_line("CA", 'B', "ALA", "   1", 1.0);
+    let text = line.replace('\n', "\r").repeat(3);
+    let words = "expected lines that end with a line feed, found a carriage return alone";
+    let refused = Structure::from_pdb(&text).unwrap_err().to_string();
+    assert!(refused.contains(words), "{refused}");
+    let refused = Structure::check_pdb(text.as_bytes()).unwrap().unwrap_err().to_string();
+    assert!(refused.contains(words), "{refused}");
+    let of_windows = line.replace('\n', "\r\n").repeat(3);
+    assert!(Structure::from_pdb(&of_windows).is_ok());
+}
+
+#[test]
+fn a_line_full_of_quotes_takes_no_longer_than_any_other() {
+    // Each would look for its end in the rest of the line: hours for this one.
+    let text = format!("data_x {}", "'a \"b ".repeat(2_000_000));
+    assert!(Structure::from_mmcif(&text).is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::bonds;
 use super::contents::{Census, Contents, Listed};
-use super::structure::{self, Parts, Record, Structure};
+use super::structure::{self, Parts, Record, Structure, without_mark};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::topology::{Atom, Residue};
 use crate::{Cell, Element};
@@ -573,6 +573,8 @@ struct Tokens<'a> {
     text: &'a str,
     at: usize,
     line: usize,
+    /// Up to where no text ends that begins with `'`, or with `"`: a line may be full of quotes.
+    unclosed: [usize; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -591,7 +593,7 @@ impl<'a> Token<'a> {
 
 impl<'a> Tokens<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0, line: 1 }
+        Self { text: without_mark(text), at: 0, line: 1, unclosed: [0; 2] }
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -622,13 +624,20 @@ impl<'a> Tokens<'a> {
 
     /// Text between quotes; a quote that no blank follows is part of it.
     fn quoted(&mut self, quote: u8) -> &'a str {
+        let kind = usize::from(quote == b'"');
+        if self.at < self.unclosed[kind] {
+            return self.word();
+        }
         let rest = &self.text.as_bytes()[self.at + 1..];
-        let mut line = (0..rest.len()).take_while(|n| rest[*n] != b'\n');
-        let n_bytes =
-            line.find(|n| rest[*n] == quote && rest.get(n + 1).is_none_or(u8::is_ascii_whitespace));
-        match n_bytes {
+        let line = &rest[..rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())];
+        let is_end =
+            |n: &usize| line[*n] == quote && line.get(n + 1).is_none_or(u8::is_ascii_whitespace);
+        match (0..line.len()).find(is_end) {
             Some(n_bytes) => &self.take(n_bytes + 2)[1..n_bytes + 1],
-            None => self.word(),
+            None => {
+                self.unclosed[kind] = self.at + 1 + line.len();
+                self.word()
+            }
         }
     }
 

@@ -7,13 +7,13 @@ use std::io::{self, BufRead, Read as _};
 use super::bonds::{self, Family};
 use super::contents::{Census, Contents, Listed};
 use super::guess::{bare, element_of_lone};
-use super::structure::{self, Parts, Record, Structure};
+use super::structure::{self, BYTE_ORDER_MARK, Parts, Record, Structure, without_mark};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
 
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     let mut file = Pdb::default();
-    for (n, line) in text.lines().enumerate() {
+    for (n, line) in without_mark(text).lines().enumerate() {
         file.line(line).map_err(|problem| error(Place::Line(n + 1), problem))?;
     }
     let mut bonds = file.bonds();
@@ -50,7 +50,8 @@ impl<R: BufRead> Lines<R> {
             None => drop(self.text.skip_until(b'\n')?),
         }
         self.n += 1;
-        Ok(Some((self.n, String::from_utf8_lossy(&self.bytes))))
+        let line = self.bytes.strip_prefix(BYTE_ORDER_MARK.as_bytes()).filter(|_| self.n == 1);
+        Ok(Some((self.n, String::from_utf8_lossy(line.unwrap_or(&self.bytes)))))
     }
 }
 
@@ -276,6 +277,12 @@ fn record(line: &str) -> &str {
 }
 
 fn position(line: &str) -> Result<[f64; 3], FormatErrorKind> {
+    if line.contains('\r') {
+        return Err(FormatErrorKind::Unexpected {
+            expected: "lines that end with a line feed",
+            found: "a carriage return alone".to_owned(),
+        });
+    }
     Ok([coordinate(line, 30, 38)?, coordinate(line, 38, 46)?, coordinate(line, 46, 54)?])
 }
 

@@ -20,6 +20,18 @@ pub struct Structure {
     pub n_models: usize,
 }
 
+/// What some programs put before the first line of a text.
+pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// Atoms that are looked at for whether a residue has one of a name: no residue whose number cannot
+/// be read has more, and all atoms of a file may pretend to be one.
+const MOST_LOOKED_AT: usize = 1000;
+
+/// A text without what some programs put before its first line.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
 /// No hydrogen is as far as this from what it is bonded to, in Å.
 const LONGEST_TO_HYDROGEN: f64 = 1.6;
 
@@ -123,6 +135,7 @@ impl<'a> Parts<'a> {
         self.atoms
             .iter()
             .rev()
+            .take(MOST_LOOKED_AT)
             .take_while(|atom| Some(atom.residue) == residue)
             .any(|atom| atom.name == name)
     }
