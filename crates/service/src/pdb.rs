@@ -7,7 +7,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
 
 use crate::config::Pdb;
@@ -115,7 +115,7 @@ async fn read(client: &reqwest::Client, place: &str) -> Result<Option<Vec<u8>>> 
 
 fn unpack(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut unpacked = Vec::new();
-    GzDecoder::new(bytes).take(MAX_BYTES as u64 + 1).read_to_end(&mut unpacked)?;
+    MultiGzDecoder::new(bytes).take(MAX_BYTES as u64 + 1).read_to_end(&mut unpacked)?;
     if unpacked.len() > MAX_BYTES {
         return Err(anyhow!("the entry is larger than {MAX_BYTES} bytes"));
     }

@@ -13,8 +13,8 @@ use molbox_analysis::{
     ChainContents, Contents, Element, Heterogen, MissingPlace, MissingRun, ResidueKind, Trajectory,
 };
 
-use super::Format;
 use super::ligand::{self, Ligand};
+use super::{Format, text_of};
 
 /// How a file is read: a ligand in a PDB file is not looked at as a structure.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,8 @@ impl Reading {
     }
 }
 
-/// What a file contains that was registered in a format: PDB files and trajectories are read bit by
-/// bit, others whole, which are no larger than a registration reads.
+/// What a file contains that was registered in a format: structures in PDB files and trajectories
+/// are read bit by bit, others whole, which are no larger than a registration reads.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub(crate) fn contents(
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+    Ok(text_of(&std::fs::read(path)?).into_owned())
 }
 
 fn structure(path: &Path, format: Format) -> anyhow::Result<Contents> {

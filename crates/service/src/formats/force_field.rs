@@ -109,35 +109,38 @@ pub(super) fn check(text: &str) -> Result<(), Problem> {
     reader.config_mut().check_end_names = true;
     let mut depth = 0_usize;
     let mut elements = 0;
+    // A line is counted from where the last one was: there may be a million elements.
+    let (mut line, mut counted) = (1, 0);
     loop {
-        let line = |reader: &Reader<&[u8]>| line_at(text, reader.buffer_position());
-        match reader.read_event() {
-            Err(error) => {
-                return Err(Problem::at(line_at(text, reader.error_position()), error.to_string()));
-            }
-            Ok(Event::Decl(declaration)) => check_encoding(&declaration, line(&reader))?,
-            Ok(Event::DocType(_)) => {
-                return Err(Problem::at(line(&reader), "DOCTYPE is not allowed"));
-            }
+        let event = reader.read_event();
+        let position =
+            if event.is_err() { reader.error_position() } else { reader.buffer_position() };
+        let end = usize::try_from(position).unwrap_or(text.len()).clamp(counted, text.len());
+        line += text.as_bytes()[counted..end].iter().filter(|byte| **byte == b'\n').count();
+        counted = end;
+        match event {
+            Err(error) => return Err(Problem::at(line, error.to_string())),
+            Ok(Event::Decl(declaration)) => check_encoding(&declaration, line)?,
+            Ok(Event::DocType(_)) => return Err(Problem::at(line, "DOCTYPE is not allowed")),
             Ok(Event::Start(element)) => {
-                check_element(&element, depth, line(&reader))?;
+                check_element(&element, depth, line)?;
                 (depth, elements) = (depth + 1, elements + 1);
             }
             Ok(Event::Empty(element)) => {
-                check_element(&element, depth, line(&reader))?;
+                check_element(&element, depth, line)?;
                 elements += 1;
             }
             Ok(Event::End(_)) => depth = depth.saturating_sub(1),
             Ok(Event::Eof) if elements == 0 => return Err(Problem::whole("it has no element")),
             Ok(Event::Eof) if depth > 0 => {
-                return Err(Problem::at(line(&reader), "an element is not closed"));
+                return Err(Problem::at(line, "an element is not closed"));
             }
             Ok(Event::Eof) => return Ok(()),
             Ok(_) => {}
         }
         if depth > MAX_DEPTH || elements > MAX_ELEMENTS {
             return Err(Problem::at(
-                line(&reader),
+                line,
                 "it has too many elements, or they are nested too deeply",
             ));
         }
@@ -154,11 +157,6 @@ fn check_encoding(declaration: &BytesDecl<'_>, line: usize) -> Result<(), Proble
         return Ok(());
     }
     Err(Problem::at(line, format!("its encoding is {encoding}; save it as UTF-8")))
-}
-
-fn line_at(text: &str, position: u64) -> usize {
-    let end = usize::try_from(position).unwrap_or(text.len()).min(text.len());
-    text.as_bytes()[..end].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<(), Problem> {

@@ -4,6 +4,7 @@
 use molbox_analysis::{Element, Structure};
 
 use super::Format;
+use super::molecule::is_gaff_type;
 
 /// A molecule: of a file with several, the first.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,7 @@ pub(crate) struct LigandAtom {
 
 /// The molecule of a text; none when the text has none that can be read.
 pub(crate) fn read(text: &str, format: Format) -> Option<Ligand> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let ligand = match format {
         Format::Sdf | Format::Mol => molfile(text),
         Format::Mol2 => mol2(text),
@@ -44,8 +46,7 @@ fn molfile(text: &str) -> Option<Ligand> {
     for line in lines.by_ref().take(n_atoms) {
         let number = |columns| line.get(columns).and_then(|text: &str| text.trim().parse().ok());
         let position = [number(0..10)?, number(10..20)?, number(20..30)?];
-        atoms
-            .push(LigandAtom { element: Element::from_symbol(line.get(31..34)?.trim()), position });
+        atoms.push(LigandAtom { element: element(line.get(31..34)?.trim()), position });
         charge += match line.get(36..39).unwrap_or_default().trim() {
             "1" => 3,
             "2" => 2,
@@ -59,9 +60,9 @@ fn molfile(text: &str) -> Option<Ligand> {
     let properties = lines.take_while(|line| !line.starts_with("M  END"));
     let stated = properties.filter_map(|line| line.strip_prefix("M  CHG")).map(|line| {
         let numbers: Vec<i64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
-        numbers.iter().skip(2).step_by(2).sum::<i64>()
+        numbers.iter().skip(2).step_by(2).fold(0, |sum: i64, it| sum.saturating_add(*it))
     });
-    let charge = stated.reduce(|a, b| a + b).unwrap_or(charge);
+    let charge = stated.reduce(i64::saturating_add).unwrap_or(charge);
     Some(Ligand { atoms, charge: Some(charge) })
 }
 
@@ -74,9 +75,10 @@ fn v3000<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Ligand> {
             ["END", ..] => is_atom = false,
             [_, symbol, x, y, z, rest @ ..] if is_atom => {
                 let position = [x.parse().ok()?, y.parse().ok()?, z.parse().ok()?];
-                atoms.push(LigandAtom { element: Element::from_symbol(symbol), position });
+                atoms.push(LigandAtom { element: element(symbol), position });
                 let stated = rest.iter().find_map(|word| word.strip_prefix("CHG="));
-                charge += stated.and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+                let stated = stated.and_then(|text| text.parse().ok()).unwrap_or(0);
+                charge = i64::saturating_add(charge, stated);
             }
             _ => {}
         }
@@ -85,7 +87,7 @@ fn v3000<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Ligand> {
 }
 
 fn mol2(text: &str) -> Option<Ligand> {
-    let mut lines = text.lines().map(str::trim);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.find(|line| *line == "@<TRIPOS>MOLECULE")?;
     let head: Vec<&str> = lines.by_ref().take_while(|line| *line != "@<TRIPOS>ATOM").collect();
     let has_charges = head.get(3).is_some_and(|kind| *kind != "NO_CHARGES");
@@ -93,14 +95,12 @@ fn mol2(text: &str) -> Option<Ligand> {
     for line in lines.take_while(|line| !line.starts_with('@')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, name, x, y, z, kind, rest @ ..] = words.as_slice() else { continue };
-        let letters = |text: &str| text.chars().take_while(char::is_ascii_alphabetic).collect();
-        let symbol: String = letters(kind.split('.').next().unwrap_or(kind));
-        let name: String = letters(name);
-        // Types of antechamber are no elements; names of atoms begin with one.
-        let element = Element::from_symbol(&symbol)
-            .filter(|_| kind.starts_with(|c: char| c.is_ascii_uppercase()))
-            .or_else(|| Element::from_symbol(&name))
-            .or_else(|| Element::from_symbol(name.get(..1)?));
+        let element = match kind.split_once('.').map_or(*kind, |(symbol, _)| symbol) {
+            // Others begin with one letter of the element, as `ca` does of carbon.
+            "cl" | "br" => Element::from_symbol(kind),
+            _ if is_gaff_type(kind) => kind.get(..1).and_then(Element::from_symbol),
+            symbol => element(symbol).or_else(|| element_by_name(name)),
+        };
         let position = [x.parse().ok()?, y.parse().ok()?, z.parse().ok()?];
         atoms.push(LigandAtom { element, position });
         let stated = rest.get(2).and_then(|text| text.parse::<f64>().ok());
@@ -108,6 +108,17 @@ fn mol2(text: &str) -> Option<Ligand> {
     }
     let charge = (has_charges && charge.is_finite()).then_some(charge.round() as i64);
     Some(Ligand { atoms, charge })
+}
+
+/// Deuterium and tritium have symbols of their own in these formats.
+fn element(symbol: &str) -> Option<Element> {
+    Element::from_symbol(if ["D", "T"].contains(&symbol) { "H" } else { symbol })
+}
+
+/// Of the letters that a name begins with, or the first.
+fn element_by_name(name: &str) -> Option<Element> {
+    let letters = name.find(|c: char| !c.is_ascii_alphabetic()).map_or(name, |end| &name[..end]);
+    Element::from_symbol(letters).or_else(|| Element::from_symbol(letters.get(..1)?))
 }
 
 fn pdb(text: &str) -> Option<Ligand> {
@@ -144,7 +155,44 @@ mod tests {
         let charged = read(mol2, Format::Mol2).unwrap();
         assert_eq!((charged.atoms.len(), charged.charge), (2, Some(-1)));
         assert_eq!(charged.atoms[0].element, Element::from_symbol("C"));
+        let commented =
+            mol2.replace("SMALL", "# made by hand\nSMALL").replace(" 2 O1", "# next\n 2 O1");
+        assert_eq!(read(&commented, Format::Mol2), Some(charged));
         let without = read(&mol2.replace("USER_CHARGES", "NO_CHARGES"), Format::Mol2).unwrap();
         assert_eq!(without.charge, None);
+    }
+
+    #[test]
+    fn elements_of_antechamber_s_types_are_their_first_letters_whatever_the_atoms_are_called() {
+        let symbol = |name: &str, kind: &str| {
+            let text = format!(
+                "@<TRIPOS>MOLECULE\nx\n 1 0\nSMALL\nbcc\n@<TRIPOS>ATOM\n1 {name} 0 0 0 {kind}\n"
+            );
+            read(&text, Format::Mol2).unwrap().atoms[0].element.map(Element::symbol)
+        };
+        for (name, kind, element) in [
+            ("HO1", "ho", "H"),
+            ("CA", "c3", "C"),
+            ("CD1", "ca", "C"),
+            ("NE", "nh", "N"),
+            ("OS", "os", "O"),
+            ("CL1", "cl", "Cl"),
+            ("X", "br", "Br"),
+            ("HO1", "H", "H"),
+            ("CA", "C.3", "C"),
+            ("D1", "D", "H"),
+            ("Zn", "Zn", "Zn"),
+        ] {
+            assert_eq!(symbol(name, kind), Some(element), "{name} {kind}");
+        }
+    }
+
+    #[test]
+    fn charges_that_no_molecule_has_are_summed_without_a_panic() {
+        let atom = format!("M  V30 1 N 0 0 0 0 CHG={}\n", i64::MAX);
+        let text = format!(
+            "x\n\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN ATOM\n{atom}{atom}M  END\n"
+        );
+        assert_eq!(read(&text, Format::Sdf).unwrap().charge, Some(i64::MAX));
     }
 }

@@ -8,6 +8,7 @@ mod molecule;
 mod problem;
 mod system;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -217,7 +218,7 @@ fn of_built_system(path: &Path, format: Format) -> io::Result<Result<(), Problem
 
 /// What OpenMM has written: a system when its first element says so, else a force field.
 fn kind_of_xml(bytes: &[u8]) -> &'static str {
-    if system::is_system(&String::from_utf8_lossy(bytes)) { SYSTEM } else { "force_field" }
+    if system::is_system(&text_of(bytes)) { SYSTEM } else { "force_field" }
 }
 
 /// Whether a file is a PDB file. One of 300 MB took a gigabyte when it was read whole.
@@ -272,7 +273,7 @@ pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
         return Err(not_text(line));
     }
     // Names of authors in old files are Latin-1; nothing that counts is.
-    let text = String::from_utf8_lossy(bytes);
+    let text = text_of(bytes);
     match format {
         Format::Pdb => structure(Structure::from_pdb(&text)),
         Format::Cif => structure(Structure::from_mmcif(&text)),
@@ -283,6 +284,11 @@ pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
         Format::Xml => force_field::check(&text),
         _ => unreachable!("these are read from their files"),
     }
+}
+
+/// A text, without the mark that some programs put before its first line.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
 fn not_text(line: usize) -> Problem {
@@ -353,6 +359,25 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_before_the_first_line_hides_nothing() {
+        for (text, format) in [(SDF, Format::Sdf), (MOL2, Format::Mol2), (XML, Format::Xml)] {
+            assert_eq!(problem(&format!("\u{feff}{text}"), format), "fine", "{format}");
+        }
+        let system = "\u{feff}<System openmmVersion=\"8.3\" type=\"System\" version=\"1\"/>";
+        assert_eq!(kind_of_xml(system.as_bytes()), SYSTEM);
+    }
+
+    #[test]
+    fn lines_of_a_force_field_are_counted_once() {
+        // A second of a debug build; counted anew for each element it was an hour.
+        let text = format!("<ForceField>{}<Script/></ForceField>", "<Info/>\n".repeat(500_000));
+        assert_eq!(
+            problem(&text, Format::Xml),
+            "line 500001: <Script> is not allowed: it can run code or read files"
+        );
+    }
+
+    #[test]
     fn a_file_of_a_built_system_is_text_where_its_format_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -374,6 +399,11 @@ mod tests {
                 SDF.replace("1.5000", "1.5x00"),
                 Format::Sdf,
                 "line 6: the x coordinate is \"1.5x00\", not a number",
+            ),
+            (
+                SDF.replace("M  END", "M  CHG  2   1   1   3  99\nM  END"),
+                Format::Sdf,
+                "line 10: the charge of an atom is \"99\", not from -15 to 15",
             ),
             (SDF.replace(" O   0", " Qq  0"), Format::Sdf, "line 7: \"Qq\" is no element"),
             (

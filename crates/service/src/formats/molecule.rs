@@ -73,6 +73,12 @@ fn molfile(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
             bond_end(line.get(columns).unwrap_or_default().trim(), n_atoms, at)?;
         }
     }
+    for (index, line) in lines[counts_at..end].iter().enumerate() {
+        let stated = line.strip_prefix("M  CHG").unwrap_or_default();
+        for text in stated.split_whitespace().skip(2).step_by(2) {
+            charge(text, counts_at + index + 1)?;
+        }
+    }
     Ok(())
 }
 
@@ -94,11 +100,14 @@ fn v3000(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
             }
             ["BEGIN", name, ..] => section = name,
             ["END", ..] => section = "",
-            [_, symbol, x, y, z, ..] if section == "ATOM" => {
+            [_, symbol, x, y, z, rest @ ..] if section == "ATOM" => {
                 found += 1;
                 element(symbol, at)?;
                 for (axis, text) in [("x", x), ("y", y), ("z", z)] {
                     coordinate(text, axis, at)?;
+                }
+                if let Some(text) = rest.iter().find_map(|word| word.strip_prefix("CHG=")) {
+                    charge(text, at)?;
                 }
             }
             [_, _, from, to, ..] if section == "BOND" => {
@@ -198,6 +207,16 @@ fn coordinate(text: &str, axis: &str, line: usize) -> Result<(), Problem> {
     }
 }
 
+/// The format has charges of atoms up to 15.
+fn charge(text: &str, line: usize) -> Result<(), Problem> {
+    match text.parse::<i64>() {
+        Ok(-15..=15) => Ok(()),
+        _ => {
+            Err(Problem::at(line, format!("the charge of an atom is {text:?}, not from -15 to 15")))
+        }
+    }
+}
+
 fn element(symbol: &str, line: usize) -> Result<(), Problem> {
     // Deuterium and tritium have symbols of their own in these formats.
     if Element::from_symbol(symbol).is_some() || ["D", "T"].contains(&symbol) {
@@ -208,7 +227,7 @@ fn element(symbol: &str, line: usize) -> Result<(), Problem> {
 
 /// Whether an atom type is one of GAFF's, as antechamber writes them: lower case, the element
 /// first.
-fn is_gaff_type(kind: &str) -> bool {
+pub(super) fn is_gaff_type(kind: &str) -> bool {
     kind.starts_with(['c', 'h', 'n', 'o', 's', 'p', 'f', 'i', 'b'])
         && !kind.contains(|c: char| c.is_uppercase() || c == '.')
 }
