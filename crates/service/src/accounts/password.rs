@@ -3,6 +3,8 @@
 //! Argon2id with 19 MiB and 2 passes, which OWASP's Password Storage Cheat Sheet recommends. Two
 //! are worked on at a time, on threads of their own: the memory has a bound, and requests go on.
 
+use std::sync::Arc;
+
 use anyhow::anyhow;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
@@ -19,11 +21,11 @@ const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
                       AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Turns for working on passwords.
-pub(crate) struct Passwords(Semaphore);
+pub(crate) struct Passwords(Arc<Semaphore>);
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self(Semaphore::new(AT_A_TIME))
+        Self(Arc::new(Semaphore::new(AT_A_TIME)))
     }
 }
 
@@ -61,7 +63,12 @@ impl Passwords {
         &self,
         work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let _turn = self.0.acquire().await.map_err(ApiError::internal)?;
+        let turn = self.0.clone().acquire_owned().await.map_err(ApiError::internal)?;
+        let work = move || {
+            // Until it has ended, also when nobody waits for it any more.
+            let _turn = turn;
+            work()
+        };
         tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)?
     }
 }

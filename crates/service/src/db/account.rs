@@ -8,7 +8,7 @@ use molbox::workflow::types;
 use super::audit::note;
 use super::task::cancel_all;
 use super::words::is_open;
-use super::{Db, Deed, Result, Row, Scope, Tx, values};
+use super::{Db, Deed, Result, Row, Scope, SessionRow, Tx, values};
 use crate::record::Role;
 
 /// A key with its account, as a request finds it.
@@ -32,6 +32,15 @@ pub(crate) struct NewKey {
     pub(crate) name: String,
     pub(crate) hash: [u8; 32],
     pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// Why a key was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoKey {
+    /// The session has ended, or its account is disabled.
+    SignedOut,
+    /// The account has as many as it may.
+    TooMany,
 }
 
 /// What an account uses of what it may.
@@ -154,6 +163,16 @@ fn noted(tx: &Tx<'_>, changed: usize, deed: &Deed, subject: &str) -> Result<bool
         note(tx, deed, subject)?;
     }
     Ok(changed == 1)
+}
+
+/// Makes a key for the account of this name; false when there is none.
+fn insert_key(tx: &Tx<'_>, account: &str, key: &NewKey, deed: &Deed) -> Result<bool> {
+    let sql = "
+        insert into api_key (id, account, name, hash, created_at, expires_at)
+        select ?1, id, ?2, ?3, ?4, ?5 from account where name = ?6";
+    let NewKey { id, name, hash, expires_at } = key;
+    let made = tx.execute(sql, values![id, name, hash, deed.at, expires_at, account])?;
+    noted(tx, made, deed, id)
 }
 
 /// Writes what has changed of an account, and notes it.
@@ -306,15 +325,35 @@ impl Db {
         key: NewKey,
         deed: Deed,
     ) -> Result<bool> {
-        self.write(Scope::Rows, move |tx| {
+        self.write(Scope::Rows, move |tx| insert_key(tx, &account, &key, &deed)).await
+    }
+
+    /// Makes a key for who has signed in, whose account may have so many good ones.
+    pub(crate) async fn create_key_in_session(
+        &self,
+        session: SessionRow,
+        key: NewKey,
+        most: usize,
+        deed: Deed,
+    ) -> Result<Result<(), NoKey>> {
+        self.write(Scope::Account(session.account), move |tx| {
             let sql = "
-                insert into api_key (id, account, name, hash, created_at, expires_at)
-                select ?1, id, ?2, ?3, ?4, ?5 from account where name = ?6";
-            let made = tx.execute(
-                sql,
-                values![key.id, key.name, key.hash, deed.at, key.expires_at, account],
-            )?;
-            noted(tx, made, &deed, &key.id)
+                select 1 from session join account on account.id = session.account
+                where session.id = ?1 and account.id = ?2 and disabled_at is null";
+            if !tx.exists(sql, values![session.id, session.account])? {
+                return Ok(Err(NoKey::SignedOut));
+            }
+            let sql = "
+                select count(*) from api_key
+                where account = ?1 and revoked_at is null
+                    and (expires_at is null or expires_at > ?2)";
+            let good: Option<i64> =
+                tx.first(sql, values![session.account, deed.at], |row| row.get(0))?;
+            if good.is_some_and(|good| good >= most as i64) {
+                return Ok(Err(NoKey::TooMany));
+            }
+            insert_key(tx, &session.account_name, &key, &deed)?;
+            Ok(Ok(()))
         })
         .await
     }

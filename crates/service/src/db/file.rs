@@ -140,10 +140,11 @@ impl Db {
     ) -> Result<Vec<String>> {
         self.write_also_when_full(Scope::Rows, move |tx| {
             let sql = format!(
-                "delete from file where id in
-                     (select id from file where status = '{}' and created_at < ?1 limit ?2)
+                // What is registered meanwhile is found by the inner select, and not deleted.
+                "delete from file where status = '{pending}' and created_at < ?1 and id in
+                     (select id from file where status = '{pending}' and created_at < ?1 limit ?2)
                  returning id, object, (select name from account where account.id = file.account)",
-                FileStatus::Pending
+                pending = FileStatus::Pending
             );
             let expired: Vec<(String, Option<String>, String)> =
                 tx.all(&sql, values![before, limit as i64], |row| {

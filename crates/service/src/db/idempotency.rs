@@ -75,7 +75,7 @@ impl Db {
     pub(crate) async fn forget_answers(&self, now: Timestamp, limit: usize) -> Result<bool> {
         self.write_also_when_full(Scope::Rows, move |tx| {
             let sql = "
-                delete from idempotency where (account, key) in (
+                delete from idempotency where created_at < ?1 and (account, key) in (
                     select account, key from idempotency
                     where created_at < ?1 order by created_at limit ?2
                 )";

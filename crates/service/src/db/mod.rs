@@ -44,7 +44,7 @@ use crate::folder::failure::is_damage;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, DATABASE, Displaced, Folder};
 
-pub(crate) use account::{AccountRow, KeyRow, NewKey, Unchanged, Used};
+pub(crate) use account::{AccountRow, KeyRow, NewKey, NoKey, Unchanged, Used};
 pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};

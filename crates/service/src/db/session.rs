@@ -203,6 +203,11 @@ impl Db {
         deed: Deed,
     ) -> Result<Option<SessionRow>> {
         self.write(Scope::Rows, move |tx| {
+            let sql = "select id from account where invitation = ?1";
+            let account: Option<i64> = tx.first(sql, values![token], |row| row.get(0))?;
+            let Some(account) = account else { return Ok(None) };
+            // A session that is begun by the password of before is there by then, or is not begun.
+            tx.lock(Scope::Account(account))?;
             let sql = "
                 update account
                 set password = ?1, invitation = null, invitation_expires_at = null

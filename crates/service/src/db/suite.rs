@@ -813,6 +813,25 @@ fn hours_are_counted_by_the_days_in_which_they_were_served_and_limit_what_is_que
 }
 
 #[test]
+fn reports_to_one_account_keep_no_other_s_waiting() {
+    on_each_database(|db| async move {
+        let (from, to) = (at(1_000_000), at(2_000_000));
+        for (name, n_tasks) in [("silent", 5), ("ada", 1)] {
+            let account = account(&db, name).await;
+            let hook = Some((format!("https://{name}.example/hook"), "secret".to_owned()));
+            assert!(db.set_webhook(name.into(), hook, Deed::default()).await.unwrap());
+            for id in numbered(name, n_tasks) {
+                run_for(&db, account, &id, from, to).await;
+            }
+        }
+        let due = db.due_deliveries(to, 4, 3).await.unwrap();
+        let accounts: Vec<&str> = due.iter().map(|delivery| delivery.account.as_str()).collect();
+        assert_eq!(accounts.iter().filter(|name| **name == "silent").count(), 3, "{accounts:?}");
+        assert!(accounts.contains(&"ada"), "{accounts:?}");
+    });
+}
+
+#[test]
 fn nothing_is_deleted_that_was_not_announced_and_what_is_used_again_stays() {
     on_each_database(|db| async move {
         let account = account(&db, "a").await;

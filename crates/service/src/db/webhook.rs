@@ -110,14 +110,22 @@ impl Db {
         self.read(|tx| tx.first(sql, values![account], |row| row.get(0))).await
     }
 
-    /// Reports that are due, those that have waited longest.
-    pub(crate) async fn due_deliveries(&self, now: Timestamp, limit: i64) -> Result<Vec<Delivery>> {
+    /// Reports that are due, those that have waited longest, so many of an account: one whose
+    /// address does not answer keeps nobody else's waiting.
+    pub(crate) async fn due_deliveries(
+        &self,
+        now: Timestamp,
+        limit: i64,
+        of_account: i64,
+    ) -> Result<Vec<Delivery>> {
         let sql = "
-            select delivery.id, account.name, task, body, url, secret, tries
-            from delivery join account on account.id = delivery.account
-                          join webhook on webhook.account = delivery.account
-            where due_at <= ?1 order by due_at, delivery.id limit ?2";
-        self.read(|tx| tx.all(sql, values![now, limit], delivery)).await
+            select due.id, account.name, task, body, url, secret, tries
+            from (select *, row_number() over (partition by account order by due_at, id) as number
+                  from delivery where due_at <= ?1) as due
+                 join account on account.id = due.account
+                 join webhook on webhook.account = due.account
+            where number <= ?3 order by due_at, due.id limit ?2";
+        self.read(|tx| tx.all(sql, values![now, limit, of_account], delivery)).await
     }
 
     /// Takes a report for one try; false when another server was first. It is due again at `next`,

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{ApiKeySummary, KeyList, KeyRequest, NewKey};
 
+use super::session::session_of;
 use crate::accounts::key::{self, Key};
 use crate::db;
 use crate::error::ApiError;
@@ -36,10 +37,6 @@ pub(crate) async fn key_list(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn key_create(call: Call) -> Result<Response, ApiError> {
     let (KeyRequest { name, days }, _) = call.request()?;
     let app = &call.app;
-    if good_keys(&call).await?.len() >= MOST {
-        let msg = format!("the account has {MOST} keys; revoke one that is not used");
-        return Err(ApiError::conflict(vec![loc("body"), loc("name")], msg));
-    }
     let deed = call.deed();
     let lifetime =
         days.map(|days| DAY.saturating_mul(u32::try_from(days.get()).unwrap_or(u32::MAX)));
@@ -53,8 +50,15 @@ pub(crate) async fn key_create(call: Call) -> Result<Response, ApiError> {
         hash: key.hash(),
         expires_at,
     };
-    let account = call.caller().account_name().to_owned();
-    app.db.create_key(account, row, deed).await?;
+    let session = session_of(&call)?.clone();
+    match app.db.create_key_in_session(session, row, MOST, deed).await? {
+        Ok(()) => {}
+        Err(db::NoKey::SignedOut) => return Err(ApiError::session_over()),
+        Err(db::NoKey::TooMany) => {
+            let msg = format!("the account has {MOST} keys; revoke one that is not used");
+            return Err(ApiError::conflict(vec![loc("body"), loc("name")], msg));
+        }
+    }
     json(&NewKey {
         key: key.reveal().to_owned(),
         key_id: key.id().to_owned(),

@@ -129,7 +129,7 @@ pub(crate) async fn password_change(call: Call) -> Result<Response, ApiError> {
 }
 
 /// The session of an operation that takes no key.
-fn session_of(call: &Call) -> Result<&SessionRow, ApiError> {
+pub(super) fn session_of(call: &Call) -> Result<&SessionRow, ApiError> {
     match call.caller() {
         Caller::Session(row) => Ok(row),
         Caller::Key(_) => Err(ApiError::session_over()),

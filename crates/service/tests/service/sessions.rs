@@ -255,6 +255,24 @@ async fn a_session_manages_the_keys_of_its_account_alone() {
 }
 
 #[tokio::test]
+async fn an_account_has_a_hundred_keys_at_most_however_many_are_asked_for_at_once() {
+    let service = Service::start();
+    let ada = Browser::of(&service, "ada").await;
+    let key = json!({ "name": "script" });
+    let asked = (0..110).map(|_| ada.request(Method::POST, "/submit/key").json(&key).send());
+    let answers = futures::future::join_all(asked).await;
+    let count = |status: u16| {
+        let is_it = |answer: &&reqwest::Result<reqwest::Response>| {
+            answer.as_ref().unwrap().status().as_u16() == status
+        };
+        answers.iter().filter(is_it).count()
+    };
+    assert_eq!([count(200), count(409)], [100, 10]);
+    let list = body(ada.request(Method::GET, "/info/keys").send().await.unwrap()).await;
+    assert_eq!(list["keys"].as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
 async fn a_session_ends_with_its_account_and_with_time() {
     let service = Service::start();
     let ada = Browser::of(&service, "ada").await;
