@@ -15,7 +15,7 @@ use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
 use crate::http::call::Call;
-use crate::http::download::download;
+use crate::http::download::{download, while_good};
 use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::plan::analyze;
@@ -27,12 +27,15 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<AnalysisRequest>()?;
     app.check_disk()?;
-    let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
+    let (account, asked) = (call.account(), request.clone());
+    let names_file = [&request.topology, &request.trajectory, &request.reference_file]
+        .into_iter()
+        .any(Option::is_some);
     // Reads topologies, perhaps large ones.
-    let plan = tokio::task::spawn_blocking(move || {
-        Handle::current().block_on(analyze::resolve(&resolving, account, &asked, outside))
+    let resolved = call.in_turn(!names_file, move |app| {
+        Handle::current().block_on(analyze::resolve(app, account, &asked, outside))
     });
-    let (plan, partial) = plan.await.map_err(ApiError::internal)??;
+    let (plan, partial) = resolved.await?;
     let partial: Vec<_> = partial.into_iter().collect();
     let warnings = both(&warnings, &json(&partial)?);
     let task = NewTask {
@@ -54,20 +57,17 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn analysis_check(call: Call) -> Result<Response, ApiError> {
-    let app = &call.app;
     let (request, warnings, outside) = call.readable::<AnalysisRequest>()?;
-    let turn = app.turn(&app.registrations, call.account()).await?;
-    let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
+    let (account, asked) = (call.account(), request.clone());
     // The same, and the number of frames of a trajectory.
-    let checked = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+    let checked = call.in_turn(false, move |app| {
         Handle::current().block_on(async {
-            let (plan, partial) = analyze::resolve(&resolving, account, &asked, outside).await?;
-            let estimate = plan.estimate(&resolving, &asked).await?;
-            Ok::<_, ApiError>((plan, partial, estimate))
+            let (plan, partial) = analyze::resolve(app, account, &asked, outside).await?;
+            let estimate = plan.estimate(app, &asked).await?;
+            Ok((plan, partial, estimate))
         })
     });
-    let (plan, partial, estimate) = checked.await.map_err(ApiError::internal)??;
+    let (plan, partial, estimate) = checked.await?;
     let mut warnings: Vec<Notice> = stored(&warnings)?;
     warnings.extend(partial);
     let priority = priority(request.priority);
@@ -117,7 +117,8 @@ pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> 
         // Every analysis that has succeeded has data: it has been deleted since it was found.
         return Err(ApiError::not_found(KIND.name(), &row.id));
     }
-    let body = Body::from_stream(objects.clone().stream(key, 0..size));
+    let data = objects.clone().stream(key, 0..size);
+    let body = Body::from_stream(while_good(&call, data));
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }
 

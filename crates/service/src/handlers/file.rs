@@ -75,6 +75,12 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
 }
 
 pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
+    // On its own: content that is on its way to an object is taken, or removed, also when nobody
+    // waits for the answer any more.
+    tokio::spawn(register(call)).await.map_err(ApiError::internal)?
+}
+
+async fn register(call: Call) -> Result<Response, ApiError> {
     let (request, warnings, outside) = call.readable::<FileRegistration>()?;
     let app = &call.app;
     app.check_disk()?;
@@ -137,6 +143,8 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
         }
         kind.clone_into(&mut file.kind);
     }
+    check_read_whole(&file, content.size, max_bytes)
+        .map_err(|msg| ApiError::invalid_body("file_content", vec![loc("file_id")], msg))?;
     file.size = Some(content.size as i64);
     file.sha256 = Some(content.sha256);
     file.status = FileStatus::Ready;
@@ -147,6 +155,18 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
         .register_file(file.clone(), call.account(), call.idempotent_write(), answer.clone())
         .await?;
     once(done, &answer, |reason| unregistered(&file, reason))
+}
+
+/// That a ligand, which is read whole, has no more bytes than a text may: a structure in a PDB file
+/// may have more.
+fn check_read_whole(file: &FileRow, size: u64, max_bytes: u64) -> Result<(), String> {
+    if file.format != Format::Pdb || file.kind != "ligand" || size <= max_bytes {
+        return Ok(());
+    }
+    Err(format!(
+        "{} has {size} bytes; a ligand has {max_bytes} at most (`limits.text_bytes` of the service)",
+        file.name
+    ))
 }
 
 /// The file that a registration names, which has not been registered.
@@ -297,7 +317,13 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
         ..call.idempotent_write()
     };
     let answer = record_answer(record(&file)?);
-    match store_entry(app, call.account(), &file, content, write, answer).await? {
+    let (app, account) = (app.clone(), call.account());
+    // On its own, as a registration is.
+    let stored =
+        tokio::spawn(
+            async move { store_entry(&app, account, &file, content, write, answer).await },
+        );
+    match stored.await.map_err(ApiError::internal)?? {
         Once::Refused(Unregistered::OverQuota(over)) => Err(ApiError::over_quota(over)),
         // Not done means that another request has made it in the meantime.
         _ => Ok(()),
@@ -358,7 +384,7 @@ pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn file_contents(call: Call) -> Result<Response, ApiError> {
     let file = find(&call).await?;
     let at = || vec![loc("path"), loc("file_id")];
-    let Some(object) = file.object.filter(|_| file.status == FileStatus::Ready) else {
+    let Some(object) = file.object.clone().filter(|_| file.status == FileStatus::Ready) else {
         return Err(not_ready(at(), &file.id, file.status, "its content has not been registered"));
     };
     let Some(reading) = Reading::of(&file.kind, file.format) else {
@@ -366,7 +392,10 @@ pub(crate) async fn file_contents(call: Call) -> Result<Response, ApiError> {
         let msg = format!("{} is a {kind} file: it has no atoms that could be counted", file.id);
         return Err(ApiError::invalid(vec![violation("value_error", at(), msg)]));
     };
-    let contents = in_turn(&call, false, move |app| {
+    let size = file.size.unwrap_or_default().unsigned_abs();
+    check_read_whole(&file, size, call.app.config.limits.text_bytes)
+        .map_err(|msg| ApiError::invalid(vec![violation("value_error", at(), msg)]))?;
+    let contents = call.in_turn(false, move |app| {
         let content = app.objects.local(&Key::stored(object))?;
         Ok(contents(&file.id, content.path(), file.format, reading)?)
     });
@@ -402,7 +431,7 @@ pub(crate) async fn file_structure(call: Call) -> Result<Response, ApiError> {
     let (file, object) = ready(&call, &STRUCTURES).await?;
     let mask = call.query("mask").map(str::to_owned);
     let is_kept = call.app.structures.found(&file.id).is_some();
-    let text = in_turn(&call, is_kept, move |app| {
+    let text = call.in_turn(is_kept, move |app| {
         let FileRow { id, format, .. } = file;
         let structure = registered::structure(app, &id, &object, format, ["path", "file_id"])?;
         StructureText::new(Model::Read(structure), id, mask.as_deref())
@@ -431,7 +460,7 @@ pub(crate) async fn file_trajectory(call: Call) -> Result<Response, ApiError> {
     let is_kept =
         is_opened && topology.iter().all(|(_, given)| registered::is_kept(app, &given.file_id));
     let asked = Asked::of(&call);
-    let made = in_turn(&call, is_kept, move |app| {
+    let made = call.in_turn(is_kept, move |app| {
         let FileRow { id, format, sha256, .. } = file;
         let trajectory = registered::trajectory(app, &id, &object, format)?;
         let named = topology.map(|(key, Given { file_id, format })| {
@@ -460,25 +489,6 @@ async fn ready(call: &Call, formats: &[Format]) -> Result<(FileRow, Key), ApiErr
         return Err(ApiError::invalid(vec![violation("value_error", at(), msg)]));
     }
     Ok((file, Key::stored(object)))
-}
-
-/// Does what keeps a thread for a while; in turn with the checks of registrations, which take as
-/// long, unless everything is kept that it would have to read.
-async fn in_turn<T: Send + 'static>(
-    call: &Call,
-    is_kept: bool,
-    work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let app = call.app.clone();
-    let turn = match is_kept {
-        true => None,
-        false => Some(app.turn(&app.registrations, call.account()).await?),
-    };
-    let done = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        work(&app)
-    });
-    done.await.map_err(ApiError::internal)?
 }
 
 async fn find(call: &Call) -> Result<FileRow, ApiError> {

@@ -18,7 +18,7 @@ use crate::error::{ApiError, not_ready, stored};
 use crate::excerpt::{Asked, Made};
 use crate::http::answer::{self, record_answer, text};
 use crate::http::call::Call;
-use crate::http::download::download;
+use crate::http::download::{download, while_good};
 use crate::http::once::once;
 use crate::http::validate::{loc, violation};
 use crate::plan::{estimate, simulate, unlikely};
@@ -253,7 +253,7 @@ pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
     let offset = call.whole("offset").unwrap_or(0);
     let app = &call.app;
     let body = match Log::of(&app.objects, &app.task_folder(&row.id), &row.id)? {
-        Some(log) => Body::from_stream(log.stream(&app.objects, offset)?),
+        Some(log) => Body::from_stream(while_good(&call, log.stream(&app.objects, offset)?)),
         None => Body::empty(),
     };
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body)

@@ -131,13 +131,13 @@ pub(crate) async fn system_structure(call: Call) -> Result<Response, ApiError> {
     let is_prepared = call.query("of") == Some("prepared");
     let name =
         if is_prepared { format!("{}-prepared.cif", row.id) } else { format!("{}.cif", row.id) };
-    let (app, id, mask) = (call.app.clone(), row.id.clone(), call.query("mask").map(str::to_owned));
-    let text = tokio::task::spawn_blocking(move || {
-        let model =
-            if is_prepared { Model::prepared(&app, &row) } else { Model::built(&app, &row) };
+    let (id, mask) = (row.id.clone(), call.query("mask").map(str::to_owned));
+    // The one that was built is kept when it has been read.
+    let text = call.in_turn(!is_prepared, move |app| {
+        let model = if is_prepared { Model::prepared(app, &row) } else { Model::built(app, &row) };
         StructureText::new(model?, row.id, mask.as_deref())
     });
-    let text = text.await.map_err(ApiError::internal)??;
+    let text = text.await?;
     call.note_download(&id).await;
     text.answer(&call, &name)
 }

@@ -1,15 +1,16 @@
 //! The target of upload links: outside of the document, for a link is opaque.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::BodyDataStream;
+use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 
 use crate::accounts::link::UploadLink;
 use crate::app::App;
@@ -31,7 +32,10 @@ pub(crate) async fn upload(
     Path(file_id): Path<String>,
     request: Request,
 ) -> Response {
-    answer(receive(&app, &file_id, request).await)
+    // On its own, so that it comes to its end when nobody waits for the answer any more: what has
+    // arrived is taken then, or removed.
+    let received = tokio::spawn(async move { receive(&app, &file_id, request).await });
+    answer(received.await.unwrap_or_else(|error| Err(ApiError::internal(error))))
 }
 
 /// What of a refused upload is read all the same, so that its sender comes to see the answer: one
@@ -61,8 +65,8 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         }
     };
     let max = app.config.limits.account_bytes;
-    let arrived = match write(app, &object, &allowance, request).await {
-        // The key may have been revoked while it arrived.
+    let arrived = match write(app, &link, &object, &allowance, request).await {
+        // The key may have been revoked while the last of it arrived.
         Ok(size) => match check_key(app, &link).await {
             // What arrived in a folder that is not in its place has not arrived: the write finds
             // that out.
@@ -207,9 +211,43 @@ async fn check_key(app: &App, link: &UploadLink<'_>) -> Result<(), ApiError> {
 /// What a form may hold besides the file.
 const FORM_BYTES: usize = 1 << 20;
 
+/// After so many bytes it is looked again whether an upload may go on.
+const LOOK_BYTES: usize = 16 << 20;
+
+/// Why the content of an upload does not go on.
+enum Stop {
+    Broken(String),
+    Refused(ApiError),
+}
+
+/// The content of an upload, which ends when its key is no longer good, or the disk is full.
+fn while_allowed<E: std::fmt::Display>(
+    app: &App,
+    link: &UploadLink<'_>,
+    content: impl Stream<Item = Result<Bytes, E>>,
+) -> impl Stream<Item = Result<Bytes, Stop>> {
+    let mut since = 0;
+    content.then(move |chunk| {
+        since += chunk.as_ref().map_or(0, Bytes::len);
+        let is_due = since >= LOOK_BYTES;
+        if is_due {
+            since = 0;
+        }
+        async move {
+            let chunk = chunk.map_err(|error| Stop::Broken(error.to_string()))?;
+            if is_due {
+                app.check_disk().map_err(Stop::Refused)?;
+                check_key(app, link).await.map_err(Stop::Refused)?;
+            }
+            Ok(chunk)
+        }
+    })
+}
+
 /// Writes the content of an upload to its object; its size.
 async fn write(
     app: &App,
+    link: &UploadLink<'_>,
     object: &Key,
     allowance: &Allowance,
     mut request: Request,
@@ -229,12 +267,16 @@ async fn write(
             let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;
             let field = field.ok_or_else(|| broken("the form has no file"))?;
             if field.file_name().is_some() {
-                break app.objects.receive(object, max, field).await;
+                let content = pin!(while_allowed(app, link, field));
+                break app.objects.receive(object, max, content).await;
             }
         }
     } else {
         let mut content = request.into_body().into_data_stream();
-        let received = app.objects.receive(object, max, &mut content).await;
+        let received = {
+            let allowed = pin!(while_allowed(app, link, &mut content));
+            app.objects.receive(object, max, allowed).await
+        };
         if received.is_err() {
             drain(content).await;
         }
@@ -242,7 +284,8 @@ async fn write(
     };
     received.map_err(|error| match error {
         ReceiveError::TooLarge => allowance.refusal(),
-        ReceiveError::Broken(message) => broken(&message),
+        ReceiveError::Content(Stop::Broken(message)) => broken(&message),
+        ReceiveError::Content(Stop::Refused(error)) => error,
         ReceiveError::Store(error) => error.into(),
     })
 }

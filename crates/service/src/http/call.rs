@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::db::{Deed, IdempotentWrite};
 use crate::error::ApiError;
 use crate::http::room::Share;
-use crate::http::validate::loc;
+use crate::http::validate::{loc, python_int};
 
 /// A request that has passed its checks.
 pub(crate) struct Call {
@@ -79,10 +79,29 @@ impl Call {
         self.query.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A query parameter that is a whole number, which the document's check has read; one that is
-    /// too large for any use as the largest.
+    /// A query parameter that is a whole number, as the document's check has read it: `10.0` is
+    /// 10. One that is too large for any use as the largest.
     pub(crate) fn whole(&self, name: &str) -> Option<u64> {
-        self.query(name).map(|text| text.trim().parse().unwrap_or(u64::MAX))
+        Some(python_int(self.query(name)?)?.parse().unwrap_or(u64::MAX))
+    }
+
+    /// Does what keeps a thread for a while; in turn with the checks of registrations, which take
+    /// as long, unless everything is kept that it would have to read.
+    pub(crate) async fn in_turn<T: Send + 'static>(
+        &self,
+        is_kept: bool,
+        work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let app = self.app.clone();
+        let turn = match is_kept {
+            true => None,
+            false => Some(app.turn(&app.registrations, self.account()).await?),
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&app)
+        });
+        done.await.map_err(ApiError::internal)?
     }
 
     /// Media type of the body, without its parameters, in lower case.

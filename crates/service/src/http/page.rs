@@ -13,9 +13,8 @@ const MAX_LIMIT: usize = 1000;
 
 /// Which page of a listing is asked for: filter and size.
 pub(crate) fn page(call: &Call) -> Result<(Filter, usize), ApiError> {
-    // A number too large for the machine is larger than the limit.
     let limit =
-        call.query("limit").map_or(DEFAULT_LIMIT, |text| text.trim().parse().unwrap_or(MAX_LIMIT));
+        call.whole("limit").map_or(DEFAULT_LIMIT, |limit| limit.min(MAX_LIMIT as u64) as usize);
     let filter = match call.query("page_token") {
         Some(token) => call.app.pages.open(&listing(call), token).ok_or_else(|| {
             let at = vec![loc("query"), loc("page_token")];
@@ -27,7 +26,7 @@ pub(crate) fn page(call: &Call) -> Result<(Filter, usize), ApiError> {
             name: call.query("name").map(str::to_owned),
         },
     };
-    Ok((filter, limit.min(MAX_LIMIT)))
+    Ok((filter, limit))
 }
 
 /// What a page token is good for: this listing of this account.

@@ -629,7 +629,7 @@ fn boolean(value: &Json, is_text: bool, out: &mut Violations) {
 
 /// The digits of what Python takes for an integer: blanks around, a sign, single underscores
 /// between digits, a fraction of zeros.
-fn python_int(text: &str) -> Option<String> {
+pub(super) fn python_int(text: &str) -> Option<String> {
     let text = text.trim();
     let (whole, fraction) =
         text.split_once('.').map_or((text, None), |(whole, fraction)| (whole, Some(fraction)));

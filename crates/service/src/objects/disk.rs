@@ -81,18 +81,18 @@ impl Store {
     }
 
     /// Writes an object as its bytes come; constant memory.
-    pub(super) async fn receive<E: std::fmt::Display>(
+    pub(super) async fn receive<E>(
         &self,
         key: &Key,
         max_bytes: u64,
         mut content: impl Stream<Item = Result<Bytes, E>> + Unpin,
-    ) -> Result<u64, ReceiveError> {
+    ) -> Result<u64, ReceiveError<E>> {
         let partial = self.begin(key).map_err(ReceiveError::Store)?;
         let mut file =
             tokio::fs::File::from_std(partial.file.try_clone().map_err(ReceiveError::Store)?);
         let mut size = 0;
         while let Some(chunk) = content.next().await {
-            let chunk = chunk.map_err(|e| ReceiveError::Broken(e.to_string()))?;
+            let chunk = chunk.map_err(ReceiveError::Content)?;
             size += chunk.len() as u64;
             if size > max_bytes {
                 return Err(ReceiveError::TooLarge);

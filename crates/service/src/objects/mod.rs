@@ -13,7 +13,6 @@ mod scratch;
 #[cfg(test)]
 mod suite;
 
-use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -159,12 +158,12 @@ impl Objects {
     }
 
     /// Writes an object as its bytes come; constant memory.
-    pub(crate) async fn receive<E: fmt::Display>(
+    pub(crate) async fn receive<E>(
         &self,
         key: &Key,
         max_bytes: u64,
         content: impl Stream<Item = Result<Bytes, E>> + Unpin,
-    ) -> Result<u64, ReceiveError> {
+    ) -> Result<u64, ReceiveError<E>> {
         on!(self, store => store.receive(key, max_bytes, content).await)
     }
 

@@ -77,11 +77,11 @@ impl fmt::Display for Key {
 
 /// Why an upload was not taken.
 #[derive(Debug)]
-pub(crate) enum ReceiveError {
+pub(crate) enum ReceiveError<E> {
     /// It has more bytes than allowed.
     TooLarge,
-    /// The sender went away or sent something broken.
-    Broken(String),
+    /// The content does not go on.
+    Content(E),
     /// The store refused.
     Store(io::Error),
 }

@@ -314,19 +314,19 @@ impl Store {
         Ok(())
     }
 
-    pub(super) async fn receive<E: fmt::Display>(
+    pub(super) async fn receive<E>(
         &self,
         key: &Key,
         max_bytes: u64,
         mut content: impl Stream<Item = Result<Bytes, E>> + Unpin,
-    ) -> Result<u64, ReceiveError> {
+    ) -> Result<u64, ReceiveError<E>> {
         let (copy, file) = self.scratch.begin().map_err(ReceiveError::Store)?;
         let written = file.try_clone().map_err(ReceiveError::Store)?;
         let mut written = tokio::fs::File::from_std(written);
         let mut sending = self.send(key, file, max_bytes).map_err(ReceiveError::Store)?;
         let mut size = 0;
         while let Some(chunk) = content.next().await {
-            let chunk = chunk.map_err(|e| ReceiveError::Broken(e.to_string()))?;
+            let chunk = chunk.map_err(ReceiveError::Content)?;
             size += chunk.len() as u64;
             if size > max_bytes {
                 return Err(ReceiveError::TooLarge);

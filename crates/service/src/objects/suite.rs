@@ -73,7 +73,7 @@ fn received(
     key: &Key,
     max: u64,
     parts: &[Result<&'static str, &str>],
-) -> Result<u64, ReceiveError> {
+) -> Result<u64, ReceiveError<String>> {
     let parts: Vec<Result<Bytes, String>> =
         parts.iter().map(|part| part.map(Bytes::from).map_err(str::to_owned)).collect();
     wait(objects.receive(key, max, futures::stream::iter(parts)))
@@ -120,7 +120,7 @@ fn what_is_received_is_there_whole_or_not_at_all() {
         assert!(matches!(too_large, Err(ReceiveError::TooLarge)), "{too_large:?}");
         let broken = received(objects, &key, 99, &[Ok("another "), Err("gone")]);
         assert!(
-            matches!(&broken, Err(ReceiveError::Broken(cause)) if cause == "gone"),
+            matches!(&broken, Err(ReceiveError::Content(cause)) if cause == "gone"),
             "{broken:?}"
         );
         assert_eq!(objects.read(&key).unwrap(), b"first one");

@@ -139,6 +139,17 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_breaks_off_when_its_key_is_revoked() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let upload = SlowUpload::begin(&service, &link.upload_url, &atom(1.0)[..300_000]);
+    let key = molbox.account_view().send().await.unwrap().key_id.clone();
+    service.command(&["key", "revoke", &key]);
+    assert_eq!(upload.is_broken_off(&service, &vec![b' '; 17 << 20]).await, 403);
+}
+
 /// Asks with a key; the status and the body.
 #[tokio::test]
 async fn a_link_ends_with_the_key_that_asked_for_it_and_with_no_other() {

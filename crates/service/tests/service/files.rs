@@ -1,6 +1,8 @@
 //! Files: links, uploads, registration, downloads, listings.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 
 use crate::common::{Service, example, wait_for};
 use futures::StreamExt;
@@ -302,6 +304,23 @@ async fn a_repeated_registration_gives_the_first_answer_also_after_a_crash() {
         (status(&error), error.violations()[0].path()),
         (409, "header idempotency-key".to_owned())
     );
+}
+
+#[tokio::test]
+async fn a_whole_number_of_a_query_is_that_however_it_is_written() {
+    let service = Service::start();
+    let key = service.key("ada");
+    for _ in 0..3 {
+        service.client_with(&key).upload_url_create().filetype("pdb").send().await.unwrap();
+    }
+    for (limit, count) in [("2", 2), ("2.0", 2), ("0_2", 2), ("+1", 1), ("002.00", 2), ("99999", 3)]
+    {
+        let url = format!("{}/info/files", service.base_url);
+        let url = reqwest::Url::parse_with_params(&url, [("limit", limit)]).unwrap();
+        let page = reqwest::Client::new().get(url).header("x-api-key", &key).send().await.unwrap();
+        let page: Value = page.json().await.unwrap();
+        assert_eq!(page["items"].as_array().unwrap().len(), count, "{limit}");
+    }
 }
 
 #[tokio::test]
@@ -629,6 +648,17 @@ impl SlowUpload {
         Self { content, answer }
     }
 
+    /// Sends more, until the service has put away what it had; the status, at the end.
+    pub(crate) async fn is_broken_off(self, service: &Service, more: &[u8]) -> u16 {
+        self.content.unbounded_send(Ok(more.to_vec())).unwrap();
+        let partial = service.data.join("partial");
+        wait_for("the service takes no more", || {
+            fs::read_dir(&partial).unwrap().next().is_none().then_some(())
+        });
+        drop(self.content);
+        self.answer.await.unwrap().unwrap().status().as_u16()
+    }
+
     /// Sends the rest; the status.
     pub(crate) async fn finish(self, rest: &[u8]) -> u16 {
         self.content.unbounded_send(Ok(rest.to_vec())).unwrap();
@@ -691,6 +721,32 @@ async fn an_upload_to_a_file_that_is_deleted_meanwhile_leaves_nothing() {
     molbox.file_delete().file_id(&link.file_id).send().await.unwrap();
     assert_eq!(late.finish(&content[300_000..]).await, 403);
     assert!(contents(&service).is_empty());
+    assert_eq!(service.sql("select count(*) from garbage"), "0");
+}
+
+#[tokio::test]
+async fn what_has_arrived_whole_is_taken_though_its_sender_has_left() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let url = reqwest::Url::parse(&link.upload_url).unwrap();
+    let host = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    let content = atom(1.0);
+    let head = format!(
+        "PUT {}?{} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {}\r\n\r\n",
+        url.path(),
+        url.query().unwrap(),
+        content.len()
+    );
+    let mut sender = TcpStream::connect(&host).unwrap();
+    sender.write_all(head.as_bytes()).unwrap();
+    sender.write_all(&content).unwrap();
+    drop(sender);
+    let taken = || service.sql("select coalesce(max(bytes), 0) from file");
+    let size = content.len().to_string();
+    wait_for("it is taken", || (taken() == size).then_some(()));
+    let register = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()));
+    assert_eq!(register.send().await.unwrap().size_bytes, Some(content.len() as u64));
     assert_eq!(service.sql("select count(*) from garbage"), "0");
 }
 
