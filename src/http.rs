@@ -433,9 +433,11 @@ fn retry_delay(response: &Response, repeatable: bool, attempt: u32) -> Option<Du
     if !may_repeat {
         return None;
     }
-    let delay = retry_after(response.headers())
-        .map_or_else(|| backoff(attempt), |after| after + backoff(0) / 2);
-    (delay <= LONGEST_DELAY).then_some(delay)
+    match retry_after(response.headers()) {
+        // Those who are told the same time do not come back together.
+        Some(after) => (after <= LONGEST_DELAY).then(|| after + backoff(0) / 2),
+        None => Some(backoff(attempt)),
+    }
 }
 
 /// Half to the whole of a delay that doubles: clients that were refused together do not come

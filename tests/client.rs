@@ -409,6 +409,29 @@ async fn retry_after_is_waited_for_and_one_too_far_off_is_reported() {
 }
 
 #[tokio::test]
+async fn a_minute_that_the_service_asks_for_is_waited_for_and_an_age_is_not() {
+    let of = async |retry_after: u64| {
+        let headers = format!("retry-after: {retry_after}\r\n");
+        let server = Server::always(move || answer("429 Too Many Requests", &headers, "")).await;
+        let (report, mut delay) = tokio::sync::mpsc::unbounded_channel();
+        let connection = server.connection().on_retry(move |retry| {
+            report.send(retry.delay).unwrap();
+        });
+        let molbox = connection.workflow().unwrap();
+        let view = molbox.job_view().job_id(JOB_ID).send();
+        tokio::select! {
+            refused = view => Err(refused.unwrap_err()),
+            delay = delay.recv() => Ok(delay.unwrap().as_secs()),
+        }
+    };
+    assert_eq!(of(60).await.unwrap(), 60);
+    for age in [61, u64::MAX] {
+        let Error::Refused(refusal) = of(age).await.unwrap_err() else { panic!("{age}") };
+        assert_eq!(refusal.retry_after, Some(Duration::from_secs(age)));
+    }
+}
+
+#[tokio::test]
 async fn a_retry_is_reported_with_its_reason_before_it_is_waited_for() {
     let server = Server::start(|number, _| match number {
         0 => answer("503 Service Unavailable", "retry-after: 1\r\n", r#"{"detail": "disk full"}"#),
