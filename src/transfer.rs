@@ -1,5 +1,6 @@
 //! Files to the service and results from it.
 
+use std::fs::TryLockError;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -13,7 +14,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, TRANSFE
 use reqwest::{Body, StatusCode};
 use sha2::{Digest, Sha256};
 use tokio::fs::{self, File, OpenOptions};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -481,8 +482,8 @@ impl Content {
 ///
 /// # Errors
 ///
-/// [`Error::File`] when the target cannot be written, [`Error::Truncated`] when fewer bytes came
-/// than were announced, [`Error::Damaged`] when the bytes are not those that the service sent.
+/// [`Error::File`] when the target cannot be written, or another download to it is under way;
+/// [`Error::Truncated`] when fewer bytes came than were announced, [`Error::Damaged`] when the bytes are not those that the service sent.
 #[must_use = "a download begins with `.await`"]
 pub struct Download<'a> {
     client: &'a Client,
@@ -761,7 +762,10 @@ impl Part {
         let name = to.file_name().and_then(|n| n.to_str()).unwrap_or("download");
         let digest = digest(&etag).map(|d| format!(".{d}")).unwrap_or_default();
         let path = to.with_file_name(format!("{name}{digest}.part"));
-        let file = File::create(&path).await.map_err(|e| Error::file(&path, e))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = locked(&path, &options).await?;
+        file.set_len(0).await.map_err(|e| Error::file(&path, e))?;
         Ok(Self { path, file, arrived: Arrived { etag, ..Arrived::default() } })
     }
 
@@ -790,17 +794,25 @@ impl Part {
     async fn reopen(path: PathBuf, etag: String) -> Result<Self, Error> {
         let mut options = OpenOptions::new();
         options.read(true).append(true);
-        let mut file = options.open(&path).await.map_err(|e| Error::file(&path, e))?;
-        let mut arrived = Arrived { etag, ..Arrived::default() };
+        let file = locked(&path, &options).await?;
+        let mut part = Self { path, file, arrived: Arrived { etag, ..Arrived::default() } };
+        part.arrived.sha256 = part.on_disk().await?;
+        part.arrived.size =
+            part.file.stream_position().await.map_err(|e| Error::file(&part.path, e))?;
+        Ok(part)
+    }
+
+    /// The digest of all that the file has, which is then read to its end.
+    async fn on_disk(&mut self) -> Result<Sha256, Error> {
+        self.file.rewind().await.map_err(|e| Error::file(&self.path, e))?;
+        let mut sha256 = Sha256::new();
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
-            let n = file.read(&mut chunk).await.map_err(|e| Error::file(&path, e))?;
-            if n == 0 {
-                break;
+            match self.file.read(&mut chunk).await.map_err(|e| Error::file(&self.path, e))? {
+                0 => return Ok(sha256),
+                n => sha256.update(&chunk[..n]),
             }
-            arrived.add(&chunk[..n]);
         }
-        Ok(Self { path, file, arrived })
     }
 
     async fn append(&mut self, chunk: &[u8]) -> Result<(), Error> {
@@ -812,7 +824,14 @@ impl Part {
     async fn finish(mut self, to: &Path) -> Result<PathBuf, Error> {
         self.file.flush().await.map_err(|e| Error::file(&self.path, e))?;
         self.file.sync_all().await.map_err(|e| Error::file(&self.path, e))?;
-        if let Err(message) = std::mem::take(&mut self.arrived).check() {
+        let arrived = std::mem::take(&mut self.arrived);
+        let sha256 = arrived.sha256.clone();
+        if let Err(message) = arrived.check() {
+            return Err(self.reject(message).await);
+        }
+        // A lock does nothing on some file systems, nor against programs that take none.
+        if self.on_disk().await?.finalize() != sha256.finalize() {
+            let message = "another program has written to it".to_owned();
             return Err(self.reject(message).await);
         }
         fs::rename(&self.path, to).await.map_err(|e| Error::file(to, e))?;
@@ -831,6 +850,38 @@ impl Part {
         drop(self.file);
         let _ = fs::remove_file(&self.path).await;
     }
+}
+
+/// Opens a part for one download alone: two that write to it would mix what they receive.
+async fn locked(path: &Path, options: &OpenOptions) -> Result<File, Error> {
+    let file = options.open(path).await.map_err(|e| Error::file(path, e))?.into_std().await;
+    let is_free = match file.try_lock() {
+        Err(TryLockError::WouldBlock) => false,
+        // There are file systems without locks.
+        Ok(()) | Err(TryLockError::Error(_)) => is_at(&file, path),
+    };
+    if !is_free {
+        let error = std::io::Error::new(
+            std::io::ErrorKind::ResourceBusy,
+            "another download to the same file is under way",
+        );
+        return Err(Error::file(path, error));
+    }
+    Ok(File::from_std(file))
+}
+
+/// Whether a path still names a file that was opened by it: who had it until now may have removed
+/// or renamed it.
+#[cfg(unix)]
+fn is_at(file: &std::fs::File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let id = |found: std::io::Result<std::fs::Metadata>| found.map(|it| (it.dev(), it.ino())).ok();
+    id(file.metadata()) == id(path.metadata())
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &std::fs::File, _: &Path) -> bool {
+    true
 }
 
 /// The digest in an `ETag` of the service, `"sha256-<hex>"`. A proxy that compresses makes it weak;

@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -917,6 +918,39 @@ async fn a_download_that_ends_early_is_kept_and_resumed() {
     let ranges: Vec<_> =
         server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
     assert_eq!(ranges, [Some("bytes=100000-".to_owned()), Some("bytes=200000-".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_part_that_another_download_writes_is_left_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let part = folder.path().join(format!("results.zip.{}.part", digest(&content())));
+    fs::write(&part, &content()[..400_000]).unwrap();
+    let theirs = fs::OpenOptions::new().append(true).open(&part).unwrap();
+    theirs.lock().unwrap();
+    let server = download_server(content(), digest(&content()), vec![]).await;
+    let error = server.client().download_job(JOB_ID, &to).await.unwrap_err();
+    assert!(matches!(error, Error::File { .. }), "{error}");
+    assert!(!to.exists() && fs::read(&part).unwrap() == content()[..400_000]);
+    drop(theirs);
+    server.client().download_job(JOB_ID, &to).await.unwrap();
+    assert_eq!(fs::read(&to).unwrap(), content());
+}
+
+#[tokio::test]
+async fn a_part_that_another_program_has_written_to_is_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let part = folder.path().join(format!("results.zip.{}.part", digest(&content())));
+    fs::write(&part, &content()[..400_000]).unwrap();
+    let server = download_server(content(), digest(&content()), vec![]).await;
+    let molbox = server.client();
+    let mut theirs = fs::OpenOptions::new().append(true).open(&part).unwrap();
+    let download = molbox.download_job(JOB_ID, &to);
+    let download = download.on_progress(move |_, _| theirs.write_all(b"theirs").unwrap());
+    let error = download.await.unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(!to.exists(), "what arrived is not what the file has");
 }
 
 #[tokio::test]
