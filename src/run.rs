@@ -21,7 +21,7 @@
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
@@ -225,7 +225,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when there is none, [`Error::Invalid`] when its state cannot be read.
+    /// [`Error::File`] when there is none, [`Error::Invalid`] when its state cannot be read, or
+    /// has results outside of the folder.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
         text(&folder)?;
@@ -233,6 +234,14 @@ impl Run {
         let text = fs::read_to_string(&path).map_err(|e| Error::file(&path, e))?;
         let run: Self = crate::json::read(&text)
             .map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
+        let results = run.replicas.iter().flat_map(|it| it.bundle.iter().chain(&it.tables));
+        for result in results {
+            // The folder may be somebody else's, and what is unpacked lands beside the archive.
+            if !result.components().all(|part| matches!(part, Component::Normal(_))) {
+                let what = format!("{} is not in the folder", result.display());
+                return Err(Error::invalid(format!("{}: {what}", path.display())));
+            }
+        }
         Ok(Self { folder, ..run })
     }
 

@@ -118,6 +118,27 @@ async fn a_run_that_broke_is_resumed_and_submits_nothing_twice() {
     }
 }
 
+#[tokio::test]
+async fn a_run_whose_results_are_outside_of_its_folder_is_not_opened() {
+    let server = service(Arc::new(AtomicBool::new(true))).await;
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan { analysis: None, ..Plan::of("1L2Y") };
+    Run::begin(plan, folder.path()).unwrap().finish(&server.client(), |_| {}).await.unwrap();
+    let state = folder.path().join("molbox-run.json");
+    let whole: Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
+    assert_eq!(whole["replicas"][0]["bundle"], "replica_1/results.zip");
+    Run::open(folder.path()).unwrap();
+    for field in ["bundle", "tables"] {
+        for path in ["/tmp/results.zip", "../results.zip", "replica_1/../../results.zip"] {
+            let mut crafted = whole.clone();
+            crafted["replicas"][0][field] = path.into();
+            std::fs::write(&state, crafted.to_string()).unwrap();
+            let error = Run::open(folder.path()).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("{path} is not in the folder")), "{error}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_replicas_ends_with_their_bundles_and_tables() {
     let server = service(Arc::new(AtomicBool::new(true))).await;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::proxy::Proxy;
-use crate::support::{Service, failure, matches, molbox, ok, repository};
+use crate::support::{Service, failure, matches, molbox, ok, repository, with_input};
 
 /// All that a structure needs to look like one.
 const ATOM: &str = "ATOM      1  N   MET A   1      27.340  24.430   2.614\n";
@@ -447,4 +448,52 @@ fn a_path_that_is_not_text_is_reported() {
     assert_eq!(code, 5, "{error}");
     assert!(error["message"].as_str().unwrap().ends_with("a path must be UTF-8"), "{error}");
     assert!(!folder.path().join("out").exists(), "nothing is begun");
+}
+
+#[test]
+fn an_assistant_resumes_no_run_that_leads_out_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("run")).unwrap();
+    let secret = folder.path().join("secret.sdf");
+    fs::write(&secret, "a secret").unwrap();
+    let state = |plan: Value| {
+        let mut state =
+            json!({"id": "run-1", "files": [], "system": null, "replicas": [], "is_done": false});
+        state["plan"] =
+            json!({"structure": "1L2Y", "system": {}, "job": {}, "analysis": null, "replicas": 1});
+        for (field, value) in plan.as_object().unwrap() {
+            state["plan"][field] = value.clone();
+        }
+        fs::write(root.join("run/molbox-run.json"), state.to_string()).unwrap();
+    };
+    let resumed = || {
+        let mut mcp = molbox(folder.path(), &["mcp", "--root", "root"]);
+        mcp.env("MOLBOX_API_KEY", "mbx_none").env("MOLBOX_BASE_URL", "http://127.0.0.1:9/local");
+        let messages = [
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}}),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "molbox_run", "arguments": {"output": "run", "resume": true}}}),
+        ];
+        let done = with_input(&mut mcp, &messages.map(|it| format!("{it}\n")).concat());
+        let answers = String::from_utf8(done.stdout).unwrap();
+        let answer = answers.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let answer = answer.into_iter().find(|it| it["id"] == 2).expect("it answers");
+        answer["result"]["structuredContent"]["error"]["message"].as_str().unwrap().to_owned()
+    };
+    for plan in [
+        json!({"structure": secret}),
+        json!({"ligands": [secret]}),
+        json!({"ligands": ["../secret.sdf"]}),
+        json!({"built": [secret]}),
+        json!({"force_field": secret}),
+    ] {
+        state(plan.clone());
+        let message = resumed();
+        assert!(message.contains("is not in"), "{plan}: {message}");
+    }
+    state(json!({}));
+    symlink(folder.path(), root.join("run/replica_1")).unwrap();
+    let message = resumed();
+    assert!(message.contains("replica_1: is a link"), "{message}");
 }

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::assistant::{Answer, Assistant, Progress};
+use super::root::without_links;
 use super::runs::{PAUSE, State};
 use super::tools::{MAX_LINES, MAX_RECORDS, MAX_REPLICAS, MAX_ROWS, MAX_WAIT_SECONDS};
 use crate::cmd::run::{self, Asked, Preset};
@@ -257,7 +258,7 @@ impl Assistant {
 
     async fn show(&self, Id { id }: Id) -> Result {
         if let Some(folder) = id.strip_prefix(RUN) {
-            let folder = self.root.folder_at(folder)?;
+            let folder = self.root.place(folder)?;
             return Ok(Answer::of(self.runs.state(&folder)?.record(&id)));
         }
         let client = self.client()?;
@@ -336,7 +337,7 @@ impl Assistant {
         let seconds = bounded("seconds", seconds.unwrap_or(50), [1, MAX_WAIT_SECONDS])?;
         let patience = Duration::from_secs(seconds);
         if let Some(folder) = id.strip_prefix(RUN) {
-            let folder = self.root.folder_at(folder)?;
+            let folder = self.root.place(folder)?;
             let client = self.client()?;
             let state = self.until(&folder, patience, |_| false, Some(&client), progress).await?;
             return waited(state.record(&id), !state.is_going());
@@ -407,7 +408,18 @@ impl Assistant {
         let Some(output) = output.filter(|_| whole.structure.is_none()) else {
             return Err(Failure::invalid("resume goes with `output`, the run's folder, alone"));
         };
-        Ok(Run::open(self.root.folder_at(output)?)?)
+        let mut run = Run::open(self.root.place(output)?)?;
+        // What lies in a folder can be anybody's: it is held to what a run begun here may do.
+        let plan = &mut run.plan;
+        let files = plan.built.iter_mut().chain(&mut plan.ligands).chain(&mut plan.force_field);
+        for file in files {
+            *file = self.root.place(&file.to_string_lossy())?;
+        }
+        if Path::new(&plan.structure).is_absolute() {
+            plan.structure = self.root.place(&plan.structure)?.display().to_string();
+        }
+        without_links(run.folder())?;
+        Ok(run)
     }
 
     /// A run whose paths were looked at.
@@ -441,9 +453,12 @@ impl Assistant {
 
     /// A folder that is not there, or that holds a run which came to nothing.
     fn run_folder(&self, path: &str) -> Result<PathBuf> {
-        let folder = self.root.folder_at(path)?;
-        let is_dead = Run::open(&folder).is_ok_and(|run| run.is_dead());
-        if is_dead { Ok(folder) } else { self.root.new_path(path) }
+        let folder = self.root.place(path)?;
+        if !Run::open(&folder).is_ok_and(|run| run.is_dead()) {
+            return self.root.new_path(path);
+        }
+        without_links(&folder)?;
+        Ok(folder)
     }
 
     async fn results(&self, Results { id, table, rows }: Results) -> Result {

@@ -1,6 +1,7 @@
 //! The folder in which an assistant may read and write files, and nowhere else.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::failure::{Code, Failure};
@@ -47,8 +48,8 @@ impl Root {
         self.resolved(&joined, path)
     }
 
-    /// Where a folder is, or may be made.
-    pub(super) fn folder_at(&self, path: &str) -> Result<PathBuf, Failure> {
+    /// Where something is, or may be made, its links resolved.
+    pub(super) fn place(&self, path: &str) -> Result<PathBuf, Failure> {
         let joined = self.joined(path)?;
         self.resolved(&joined, path)
     }
@@ -105,9 +106,25 @@ impl Root {
     }
 }
 
+/// Refuses the folder of a run that has links in it: what is written to them lands where they lead.
+pub(super) fn without_links(folder: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(folder).map_err(|e| Failure::file(folder, &e))? {
+        let entry = entry.map_err(|e| Failure::file(folder, &e))?;
+        let path = entry.path();
+        let kind = entry.file_type().map_err(|e| Failure::file(&path, &e))?;
+        if kind.is_symlink() {
+            let failure = Failure::invalid(format!("{}: is a link", path.display()));
+            return Err(failure.remedy("a run makes no links: begin it anew in another folder"));
+        }
+        if kind.is_dir() {
+            without_links(&path)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -152,7 +169,7 @@ mod tests {
         {
             assert!(root.new_path(path).is_err(), "{path:?}");
         }
-        assert!(root.folder_at("up/run").is_err());
-        assert!(root.folder_at("sub").is_ok());
+        assert!(root.place("up/run").is_err());
+        assert!(root.place("sub").is_ok());
     }
 }
