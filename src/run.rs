@@ -19,6 +19,7 @@
 //! [`Run::open`] takes it up from the folder, in another process too. What the service was asked
 //! for is not asked for again.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Component, Path, PathBuf};
@@ -99,8 +100,11 @@ pub struct Run {
     pub files: Vec<FileRecord>,
     /// The system, as last seen.
     pub system: Option<SystemRecord>,
-    /// The replicas, once they are submitted.
+    /// The replicas, once all are submitted.
     pub replicas: Vec<Replica>,
+    /// Jobs of replicas by their indices, until all are submitted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    submitted: BTreeMap<u32, JobRecord>,
     /// Whether all is done and downloaded.
     pub is_done: bool,
     /// Why it came to nothing, when it did: the service refused it, or a task failed.
@@ -213,6 +217,7 @@ impl Run {
             files: Vec::new(),
             system: None,
             replicas: Vec::new(),
+            submitted: BTreeMap::new(),
             is_done: false,
             failure: None,
             folder,
@@ -420,10 +425,19 @@ impl Run {
             let system = self.system.as_ref().expect("built before");
             let mut job = self.plan.job.clone();
             job.box_id = system.system_id.as_str().into_field().map_err(|e| e.within("box_id"))?;
-            let jobs =
-                client.submit_replicas(&job, self.plan.replicas, &self.id, AT_A_TIME).await?;
-            self.replicas = jobs
-                .into_iter()
+            // After a day the service has forgotten the keys of what it was asked for.
+            let missing: Vec<u32> = (0..self.plan.replicas)
+                .filter(|index| !self.submitted.contains_key(index))
+                .collect();
+            let id = self.id.clone();
+            client
+                .submit_missing(&job, missing, &id, AT_A_TIME, |index, job| {
+                    self.submitted.insert(index, job);
+                    self.save()
+                })
+                .await?;
+            self.replicas = std::mem::take(&mut self.submitted)
+                .into_values()
                 .map(|job| Replica { job, analysis: None, bundle: None, tables: None })
                 .collect();
             self.save()?;

@@ -119,6 +119,40 @@ async fn a_run_that_broke_is_resumed_and_submits_nothing_twice() {
 }
 
 #[tokio::test]
+async fn replicas_that_were_submitted_are_not_submitted_again_after_others_failed() {
+    let is_up = Arc::new(AtomicBool::new(false));
+    let up = is_up.clone();
+    let server = Server::start(move |_, request: &Received| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let is_submission = request.line.contains("/submit/job");
+        match body["batch_index"].as_u64() {
+            Some(1) if !up.load(Ordering::Relaxed) => json("422 Unprocessable Entity", REFUSAL),
+            _ if is_submission => json("200 OK", QUEUED),
+            _ if request.line.contains("/submit/system") => json("200 OK", SYSTEM),
+            _ => json("500 Internal Server Error", REFUSAL),
+        }
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan { replicas: 3, analysis: None, ..Plan::of("1L2Y") };
+    let mut run = Run::begin(plan, folder.path()).unwrap();
+    run.finish(&server.client(), |_| {}).await.unwrap_err();
+    assert_eq!(run.replicas.len(), 0, "not all are submitted");
+
+    is_up.store(true, Ordering::Relaxed);
+    let before = server.received().len();
+    let mut run = Run::open(folder.path()).unwrap();
+    run.finish(&server.client(), |_| {}).await.unwrap_err();
+    assert_eq!(run.replicas.len(), 3);
+    let again: Vec<Value> = server.received()[before..]
+        .iter()
+        .filter(|r| r.line.contains("/submit/job"))
+        .map(|r| serde_json::from_slice::<Value>(&r.body).unwrap()["batch_index"].clone())
+        .collect();
+    assert_eq!(again, [1]);
+}
+
+#[tokio::test]
 async fn a_run_whose_results_are_outside_of_its_folder_is_not_opened() {
     let server = service(Arc::new(AtomicBool::new(true))).await;
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! `molbox job`
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -180,7 +181,23 @@ async fn submit(
     let records = match replicas {
         None => vec![client.job_submit().body(checked).send().await?.into_inner()],
         Some(n) => {
-            client.submit_replicas(&checked, n, &molbox::run::random_id("batch"), AT_A_TIME).await?
+            let mut jobs = BTreeMap::new();
+            let batch = molbox::run::random_id("batch");
+            let on_job = |index, job| {
+                jobs.insert(index, job);
+                Ok(())
+            };
+            let all = client.submit_missing(&checked, 0..n, &batch, AT_A_TIME, on_job).await;
+            let jobs: Vec<JobRecord> = jobs.into_values().collect();
+            if let Err(error) = all {
+                // Nothing else says what they are called.
+                if !jobs.is_empty() {
+                    context.output.note(&format!("{} of {n} replicas were submitted", jobs.len()));
+                    task::submitted(context, &client, jobs, false).await?;
+                }
+                return Err(error.into());
+            }
+            jobs
         }
     };
     task::submitted(context, &client, records, wait).await

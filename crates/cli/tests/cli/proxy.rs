@@ -87,7 +87,7 @@ impl State {
 }
 
 /// Head and body of a request.
-fn request(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
+pub(crate) fn request(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     let length = Regex::new(r"(?i)\r\ncontent-length: (\d+)").unwrap();
     let mut bytes = Vec::new();
     let mut buffer = [0; 65536];

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::support::{Service, failure, matches, ok, repository, with_input};
+use crate::support::{Heard, Service, failure, matches, molbox, ok, repository, with_input};
 
 #[test]
 fn files_are_uploaded_listed_downloaded_and_deleted() {
@@ -368,4 +368,28 @@ fn who_has_a_disabled_account_is_told_to_ask_and_not_to_log_in_again() {
         let remedy = error["remedy"].as_str().unwrap();
         assert!(remedy.contains("molboxd account enable") && !remedy.contains("log in"), "{error}");
     }
+}
+
+#[test]
+fn replicas_that_were_submitted_are_named_when_others_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [queued, refusal] = ["job_submit.200.json", "ValidationFailed.json"]
+        .map(|name| fs::read_to_string(repository().join("openapi/examples").join(name)).unwrap());
+    let service = Heard::with(move |body| {
+        let job: Value = serde_json::from_slice(body).unwrap();
+        match job["batch_index"].as_u64() {
+            Some(1) => ("422 Unprocessable Entity", refusal.clone()),
+            _ => ("200 OK", queued.clone()),
+        }
+    });
+    let words = ["job", "submit", "--box-id", "box_7cpejpkq0zxnh8yydfbe", "--replicas", "3"];
+    let mut submit = molbox(folder.path(), &words);
+    submit.env("MOLBOX_API_KEY", "mbx_none");
+    submit.env("MOLBOX_BASE_URL", format!("http://{}/local", service.address));
+    let output = submit.output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{errors}");
+    let jobs: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(jobs.as_array().unwrap().len(), 2, "{jobs}");
+    assert!(jobs[0]["job_id"].as_str().unwrap().starts_with("job_"), "{jobs}");
 }

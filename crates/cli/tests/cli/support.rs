@@ -2,14 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::proxy::request;
 
 /// The service's binary, beside the one that is tested.
 fn molboxd() -> &'static Path {
@@ -154,6 +157,54 @@ impl Drop for Service {
                 let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
             }
         }
+    }
+}
+
+/// A server that answers everything as it is told, and what it has heard.
+pub(crate) struct Heard {
+    pub(crate) address: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Heard {
+    /// One that answers 200 with the same.
+    pub(crate) fn start(answer: &str) -> Self {
+        let answer = answer.to_owned();
+        Self::with(move |_| ("200 OK", answer.clone()))
+    }
+
+    /// One that is told status and JSON for each body.
+    pub(crate) fn with(
+        mut answer: impl FnMut(&[u8]) -> (&'static str, String) + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let heard = requests.clone();
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().flatten() {
+                let Ok((head, body)) = request(&mut client) else { continue };
+                let (status, content) = answer(&body);
+                heard.lock().unwrap().push(head);
+                let length = content.len();
+                let head = "content-type: application/json\r\nconnection: close";
+                let _ = write!(
+                    client,
+                    "HTTP/1.1 {status}\r\n{head}\r\ncontent-length: {length}\r\n\r\n{content}"
+                );
+            }
+        });
+        Self { address, requests }
+    }
+
+    /// The keys that came since the last call.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let heard = std::mem::take(&mut *self.requests.lock().unwrap());
+        let key = |head: &String| {
+            let line = head.lines().find_map(|line| line.strip_prefix("x-api-key: "));
+            line.unwrap_or_default().to_owned()
+        };
+        heard.iter().map(key).collect()
     }
 }
 
