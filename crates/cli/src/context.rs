@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use molbox::reqwest::Url;
 use molbox::{Connection, Retry, margin, workflow};
 use serde::{Deserialize, Serialize};
 
@@ -56,8 +57,8 @@ pub(crate) struct Global {
     )]
     pub(crate) margin_url: Option<String>,
 
-    /// File that holds the API key. The key itself can come from `MOLBOX_API_KEY` or the profile; a
-    /// flag would show it to everybody on the machine.
+    /// File that holds the API key. The key itself can come from `MOLBOX_API_KEY` or the profile,
+    /// whose key is for its own service alone; a flag would show it to everybody on the machine.
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global")]
     pub(crate) key_file: Option<PathBuf>,
 
@@ -177,7 +178,12 @@ pub(crate) struct Context {
     pub(crate) margin_url: String,
     /// Whether that was given, by a flag, the environment or the profile.
     pub(crate) has_margin: bool,
+    /// The key for the base address.
     pub(crate) key: Option<String>,
+    /// The key for the margin address.
+    pub(crate) margin_key: Option<String>,
+    /// The service whose key the profile has, if it has one.
+    key_is_for: Option<String>,
     /// The profile in use, if there is one.
     pub(crate) profile: Option<String>,
     retries: u32,
@@ -210,24 +216,33 @@ impl Context {
             },
             None => Profile::default(),
         };
-        let key = match &global.key_file {
+        let given = match &global.key_file {
             Some(path) => Some(
                 fs::read_to_string(path).map_err(|e| Failure::file(path, &e))?.trim().to_owned(),
             ),
-            None => std::env::var("MOLBOX_API_KEY")
-                .ok()
-                .filter(|key| !key.trim().is_empty())
-                .or(profile.api_key),
+            None => std::env::var("MOLBOX_API_KEY").ok().filter(|key| !key.trim().is_empty()),
         };
-        let margin_url = global.margin_url.clone().or(profile.margin_url);
-        let base_url = global.base_url.clone().or(profile.base_url);
+        let base_url = global.base_url.clone().or_else(|| profile.base_url.clone());
         let base_url = base_url.unwrap_or_else(|| DEFAULT_URL.to_owned());
+        // What a profile has is of its service, and another one's is no place for its key.
+        let of_profile = profile.base_url.as_deref().unwrap_or(&base_url);
+        let is_its = has_origin(&base_url, of_profile);
+        let margin_of_profile = profile.margin_url.as_deref();
+        let margin_url = global.margin_url.as_deref().or(margin_of_profile.filter(|_| is_its));
+        let has_margin = margin_url.is_some();
+        let margin_url = margin_url.map_or_else(|| margin_url_of(&base_url), str::to_owned);
+        let is_its_margin = has_origin(&margin_url, of_profile)
+            || has_origin(&margin_url, margin_of_profile.unwrap_or(&margin_url_of(of_profile)));
+        let key =
+            |is_its: bool| given.clone().or_else(|| profile.api_key.clone().filter(|_| is_its));
         Ok(Self {
             output,
-            has_margin: margin_url.is_some(),
-            margin_url: margin_url.unwrap_or_else(|| margin_url_of(&base_url)),
+            key: key(is_its),
+            margin_key: key(is_its_margin),
+            key_is_for: profile.api_key.is_some().then(|| of_profile.to_owned()),
+            has_margin,
+            margin_url,
             base_url,
-            key,
             profile: wanted,
             retries: global.retries,
         })
@@ -238,7 +253,8 @@ impl Context {
     }
 
     pub(crate) fn margin(&self) -> Result<margin::Client, Failure> {
-        Ok(self.connection(&self.margin_url, self.needed_key()?)?.margin()?)
+        let key = self.margin_key.as_deref().ok_or_else(|| self.no_key(&self.margin_url))?;
+        Ok(self.connection(&self.margin_url, key)?.margin()?)
     }
 
     pub(crate) fn connection(&self, url: &str, key: &str) -> Result<Connection, Failure> {
@@ -257,9 +273,21 @@ impl Context {
     }
 
     pub(crate) fn needed_key(&self) -> Result<&str, Failure> {
-        self.key.as_deref().ok_or_else(|| {
-            Failure::new(Code::Auth, "no API key")
-                .remedy("log in with `molbox login`, or set MOLBOX_API_KEY")
-        })
+        self.key.as_deref().ok_or_else(|| self.no_key(&self.base_url))
     }
+
+    fn no_key(&self, url: &str) -> Failure {
+        let message = match &self.key_is_for {
+            Some(other) => format!("no API key for {url}: that of the profile is for {other}"),
+            None => "no API key".to_owned(),
+        };
+        Failure::new(Code::Auth, message)
+            .remedy("log in with `molbox login`, or set MOLBOX_API_KEY")
+    }
+}
+
+/// Whether two addresses are of one scheme, host and port.
+fn has_origin(url: &str, of: &str) -> bool {
+    let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
+    url == of || origin(url).is_some_and(|found| Some(found) == origin(of))
 }

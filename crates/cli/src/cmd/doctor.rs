@@ -63,9 +63,10 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         findings.add("key", account(context).await);
         findings.add("version", version(context, key).await);
     }
-    match margin_health(context, key).await {
+    let margin_key = context.margin_key.as_deref().unwrap_or("none");
+    match margin_health(context, margin_key).await {
         // A key that is not taken, which is said above, does not get an answer about the data.
-        Ok(_) if !findings.has_failed("key") && has_no_market_data(context, key).await => {
+        Ok(_) if !findings.has_failed("key") && has_no_market_data(context, margin_key).await => {
             let found = format!("{}: no market data, margins are refused", context.margin_url);
             findings.remark("margin", &found, MARKET_DATA);
         }

@@ -45,7 +45,7 @@ impl At {
 
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     // But for the metrics these need no key.
-    let key = context.key.as_deref().unwrap_or("none");
+    let or_none = |key: &Option<String>| key.clone().unwrap_or_else(|| "none".to_owned());
     let (at, path) = match command {
         Command::Health { at } => (at, "/healthz"),
         Command::Metrics => {
@@ -57,11 +57,13 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     };
     let bytes = match at {
         At::Workflow => {
-            let client = context.connection(&context.base_url, key)?.workflow()?;
+            let client =
+                context.connection(&context.base_url, &or_none(&context.key))?.workflow()?;
             client.call("GET", path)?.send().await?.bytes().await?
         }
         At::Margin => {
-            let client = context.connection(&context.margin_url, key)?.margin()?;
+            let client =
+                context.connection(&context.margin_url, &or_none(&context.margin_key))?.margin()?;
             client.call("GET", path)?.send().await?.bytes().await?
         }
     };

@@ -203,6 +203,7 @@ fn a_flag_overrides_the_environment_and_that_the_profile() {
     account.env_remove("MOLBOX_API_KEY").env_remove("MOLBOX_BASE_URL");
     matches("account.json", &ok(&mut account));
     account.env("MOLBOX_BASE_URL", "http://127.0.0.1:1/local").args(["--retries", "0"]);
+    account.env("MOLBOX_API_KEY", &service.key);
     assert_eq!(
         account.output().unwrap().status.code(),
         Some(10),
@@ -210,6 +211,40 @@ fn a_flag_overrides_the_environment_and_that_the_profile() {
     );
     account.args(["--base-url", &url]);
     ok(&mut account);
+}
+
+#[test]
+fn the_key_of_a_profile_goes_to_its_own_service_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let heard = Heard::start(r#"{"status": "ok", "held": []}"#);
+    let other = Heard::start(r#"{"status": "ok", "held": []}"#);
+    let of = |heard: &Heard| format!("http://{}/local", heard.address);
+    let [base, elsewhere] = [of(&heard), of(&other)];
+    let (margin, margin_elsewhere) = (format!("{base}/margin"), format!("{elsewhere}/margin"));
+    let profile = format!(
+        "default = \"lab\"\n[profile.lab]\nbase_url = {base:?}\nmargin_url = {margin:?}\napi_key = \"mbx_lab\"\n"
+    );
+    fs::write(folder.path().join("config.toml"), profile).unwrap();
+    let health = ["service", "health", "--retries", "0"];
+    let margin_health = [&health[..], &["--at", "margin"]].concat();
+
+    ok(&mut molbox(folder.path(), &health));
+    ok(&mut molbox(folder.path(), &margin_health));
+    assert_eq!(heard.keys(), ["mbx_lab", "mbx_lab"]);
+    ok(molbox(folder.path(), &health).args(["--base-url", &elsewhere]));
+    ok(molbox(folder.path(), &margin_health).args(["--base-url", &elsewhere]));
+    ok(molbox(folder.path(), &margin_health).env("MOLBOX_MARGIN_URL", &margin_elsewhere));
+    assert_eq!(other.keys(), ["none", "none", "none"], "whoever is there does not get it");
+    let mut account = molbox(folder.path(), &["account", "--base-url", &elsewhere]);
+    let (code, error) = failure(&mut account);
+    assert_eq!(code, 3, "{error}");
+    assert!(error["message"].as_str().unwrap().contains(&base), "{error}");
+
+    // Nor goes the key for another service to the margins of the profile's.
+    let mut margin = molbox(folder.path(), &margin_health);
+    ok(margin.env("MOLBOX_BASE_URL", &elsewhere).env("MOLBOX_API_KEY", "mbx_other"));
+    assert_eq!(other.keys(), ["mbx_other"]);
+    assert_eq!(heard.keys(), [""; 0]);
 }
 
 #[test]
