@@ -205,8 +205,7 @@ impl Bundle {
     fn measure(&mut self, name: &str) -> io::Result<Measured> {
         let mut digest = Hashing(Sha256::new());
         let size_bytes = self.copy(name, &mut digest)?;
-        let sha256 = digest.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Measured { size_bytes, sha256 })
+        Ok(Measured { size_bytes, sha256: digest.hexadecimal() })
     }
 
     /// Everything that is not as it was when the bundle was made: each file by the digests of the
@@ -404,7 +403,20 @@ fn list(folder: &Path, prefix: &str, files: &mut BTreeMap<String, usize>) -> io:
     Ok(())
 }
 
+/// SHA-256 of a file of this machine, in hexadecimal.
+pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
+    let mut digest = Hashing(Sha256::new());
+    io::copy(&mut File::open(path)?, &mut digest)?;
+    Ok(digest.hexadecimal())
+}
+
 struct Hashing(Sha256);
+
+impl Hashing {
+    fn hexadecimal(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
 
 impl Write for Hashing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -1,6 +1,7 @@
 //! `molbox file`
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 
 use clap::{Args, Subcommand};
@@ -9,6 +10,7 @@ use molbox::workflow::Client;
 use serde_json::{Value, json};
 
 use super::task::{self, Filter};
+use crate::bundle;
 use crate::content;
 use crate::context::Context;
 use crate::failure::{Code, Failure};
@@ -109,7 +111,7 @@ pub(crate) enum Command {
     Download {
         /// Identifier or name; `latest` is the newest.
         id: String,
-        /// File to write. Default: its name and format.
+        /// File to write. Default: its name and format, unless another file is called so.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -238,13 +240,29 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
                     let name = file.name.replace(['/', '\\'], "_");
                     let extension = format!(".{}", file.format);
                     // Files of built systems have theirs in their names.
-                    PathBuf::from(format!("{}{extension}", name.trim_end_matches(&extension)))
+                    let path =
+                        PathBuf::from(format!("{}{extension}", name.trim_end_matches(&extension)));
+                    not_another(&path, file.sha256.as_deref())?;
+                    path
                 }
             };
             let path = task::fetch(context, client.download_file(&id, path)).await?;
             task::downloaded(context, &path, None)
         }
     }
+}
+
+/// Refuses to replace a file that nobody has named, unless it has the same content.
+fn not_another(path: &Path, sha256: Option<&str>) -> Result<(), Failure> {
+    let found = match bundle::sha256_of(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|e| Failure::file(path, &e))?,
+    };
+    if sha256 == Some(found.as_str()) {
+        return Ok(());
+    }
+    let message = format!("{}: is there already, with other content", path.display());
+    Err(Failure::new(Code::Conflict, message).remedy("name the file to write with --output"))
 }
 
 /// The identifier that is meant: by one as short as tables show it, by `latest`, or by the name of

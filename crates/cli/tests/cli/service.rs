@@ -19,6 +19,16 @@ fn files_are_uploaded_listed_downloaded_and_deleted() {
     matches("file_list.json", &service.ok(&["file", "list", "--name", "villin"]));
     service.ok(&["file", "download", id, "-o", "copy.pdb"]);
     assert_eq!(fs::read(service.folder().join("copy.pdb")).unwrap(), fs::read(&pdb).unwrap());
+    // Under the name that it has here already, another file is left alone.
+    fs::write(service.folder().join("villin.pdb"), "mine").unwrap();
+    let (code, error) = failure(&mut service.molbox(&["file", "download", "villin"]));
+    assert_eq!((code, error["code"].as_str()), (6, Some("conflict")), "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains("--output"), "{error}");
+    assert_eq!(fs::read(service.folder().join("villin.pdb")).unwrap(), b"mine");
+    for _ in 0..2 {
+        fs::copy(&pdb, service.folder().join("villin.pdb")).unwrap();
+        service.ok(&["file", "download", "villin"]);
+    }
 
     let (code, error) = failure(&mut service.molbox(&[
         "file",
