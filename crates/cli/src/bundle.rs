@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
 
 use crate::failure::{Code, Failure};
+use crate::research_object::{self, Entities};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const CRATE: &str = "ro-crate-metadata.json";
@@ -209,8 +210,8 @@ impl Bundle {
     }
 
     /// Everything that is not as it was when the bundle was made: each file by the digests of the
-    /// manifests, and by those of the crate, which has to describe all of them. `progress` is told
-    /// how many files of all were read.
+    /// manifests, and by those of the crate, which has to describe all of them and to say what the
+    /// manifests say. `progress` is told how many files of all were read.
     ///
     /// # Errors
     ///
@@ -284,8 +285,16 @@ impl Bundle {
             }
         }
         if self.has(CRATE) {
+            // One that cannot be read is among the problems.
+            let of_system = self.json::<Value>(OF_SYSTEM).ok();
+            let of_task: Value = self.json(MANIFEST)?;
             match self.json::<Value>(CRATE) {
-                Ok(content) => check_crate(&content, &found, &listed, &mut problems),
+                Ok(content) => {
+                    let entities = entities(&content);
+                    check_crate(&entities, &found, &listed, &mut problems);
+                    let changed = research_object::changed(&entities, &of_task, of_system.as_ref());
+                    problems.extend(changed.into_iter().map(|it| of_crate(Kind::Changed, it)));
+                }
                 Err(failure) => problems.push(of_crate(Kind::Invalid, failure.message)),
             }
         } else if manifest.document.is_some() {
@@ -305,19 +314,18 @@ fn of_crate(kind: Kind, detail: String) -> Problem {
     Problem { file: CRATE.to_owned(), kind, detail }
 }
 
+fn entities(content: &Value) -> Entities<'_> {
+    let graph = content["@graph"].as_array().into_iter().flatten();
+    graph.filter_map(|entity| Some((entity["@id"].as_str()?, entity))).collect()
+}
+
 /// Whether a crate is one, and describes the files that there are.
 fn check_crate(
-    content: &Value,
+    entities: &Entities<'_>,
     found: &BTreeMap<String, Measured>,
     listed: &BTreeSet<&str>,
     problems: &mut Vec<Problem>,
 ) {
-    let entities: BTreeMap<&str, &Value> = content["@graph"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|entity| Some((entity["@id"].as_str()?, entity)))
-        .collect();
     let descriptor = entities.get(CRATE).copied().unwrap_or(&Value::Null);
     let conforms = descriptor["conformsTo"]["@id"].as_str().unwrap_or_default();
     if !conforms.starts_with(SPECIFICATION) || descriptor["about"]["@id"] != "./" {
@@ -343,7 +351,7 @@ fn check_crate(
     for id in lost {
         problems.push(of_crate(Kind::Invalid, format!("it refers to {id}, and does not have it")));
     }
-    for (id, entity) in &entities {
+    for (id, entity) in entities {
         if entity["@type"] != "File" || !is_local(id) {
             continue;
         }

@@ -10,6 +10,7 @@ mod failure;
 mod flag_names;
 mod output;
 mod request;
+mod research_object;
 mod schema;
 mod series;
 mod shell;

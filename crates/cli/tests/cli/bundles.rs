@@ -93,6 +93,33 @@ fn a_bundle_is_checked_published_and_repeated_to_the_bit() {
     let arguments = [&anew[..], &more, &["--license", "CC0-1.0"]].concat();
     let anew = service.json(&arguments)["published"].as_str().unwrap().to_owned();
     assert_eq!(problems(&service.json(&["bundle", "check", &anew])), []);
+    // Neither publication is damage, and any other change is.
+    let crate_file = folder.join("ro-crate-metadata.json");
+    let unchanged = fs::read_to_string(&crate_file).unwrap();
+    let value =
+        |name: &str, value: &str| format!("\"name\": \"{name}\",\n      \"value\": {value}");
+    let article =
+        |name: &str| format!("\"@type\": \"ScholarlyArticle\",\n      \"name\": \"{name}");
+    let text = |name: &str, beginning: &str| format!("\"{name}\": \"{beginning}");
+    for (from, to) in [
+        (value("temperature", "300.0"), value("temperature", "500.0")),
+        (value("seed", "11"), value("seed", "12")),
+        (text("softwareVersion", ""), text("softwareVersion", "9")),
+        (text("startTime", "20"), text("startTime", "19")),
+        (article(""), article("Not ")),
+    ] {
+        let edited = unchanged.replacen(&from, &to, 1);
+        assert!(edited != unchanged, "there is no {from}");
+        fs::write(&crate_file, edited).unwrap();
+        let (code, found) =
+            result(&mut service.molbox(&["bundle", "check", folder.to_str().unwrap()]));
+        assert_eq!(
+            (code, problems(&found)[0]),
+            (14, ("ro-crate-metadata.json", "changed")),
+            "{to}"
+        );
+    }
+    fs::write(&crate_file, unchanged).unwrap();
     let graph = graph(&unpacked(&service, Path::new(&anew), "anew"));
     let of = |kind: &str| -> Vec<&str> {
         let of_kind = graph.iter().filter(|it| it["@type"] == kind);
