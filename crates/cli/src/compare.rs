@@ -26,7 +26,8 @@ const SAME: f64 = 1e-6;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) verdict: Verdict,
-    /// Whether the same bits are promised: same seed, programs, processor and number of threads.
+    /// Whether the same bits are promised: same seed, programs, processor and number of threads, on
+    /// the same system. A membrane, for one, is built anew with other coordinates.
     pub(crate) same_bits_promised: bool,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) files: Vec<Compared>,
@@ -164,7 +165,8 @@ pub(crate) fn compare(
     let conditions = conditions(&manifests, &methods);
     let files = files(then, now)?;
     let is_same = files.iter().all(|file| file.is == Bits::Same);
-    let same_bits_promised = conditions.is_empty() && is_exact(&methods[0]);
+    let same_bits_promised =
+        conditions.is_empty() && is_exact(&methods[0]) && is_same_system(&files);
     let mut quantities = logged(then, now, &manifests[0])?;
     quantities.extend(of_frames(then, now, frames)?);
     let agree = judge(&mut quantities);
@@ -410,8 +412,8 @@ pub(crate) fn frames_of(bundle: &Bundle) -> Option<(String, String)> {
 }
 
 /// Whether both are of one system, bit by bit.
-pub(crate) fn is_same_system(comparison: &Comparison) -> bool {
-    let mut of_system = comparison.files.iter().filter(|file| file.file.starts_with("system/"));
+pub(crate) fn is_same_system(files: &[Compared]) -> bool {
+    let mut of_system = files.iter().filter(|file| file.file.starts_with("system/"));
     of_system.all(|file| file.is == Bits::Same)
 }
 
@@ -422,6 +424,10 @@ pub(crate) fn system_of(bundle: &mut Bundle) -> Result<Manifest, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
     use super::*;
 
     /// Independent values about a mean, between 1 below and 1 above.
@@ -481,6 +487,48 @@ mod tests {
         assert!(found.iter().all(|it| it.then.n == 60 && it.difference == 0.0), "{found:?}");
         let lost = Frames { trajectory: data.join("lost.dcd"), ..frames };
         assert!(measured(&lost, &lost, None).is_err(), "it is not passed over");
+    }
+
+    /// A bundle's folder, of these files besides those that say how it was made.
+    fn bundle(folder: &Path, files: &[(&str, &str)]) -> Bundle {
+        let listed: Vec<Value> = files
+            .iter()
+            .map(|(name, _)| json!({"name": name, "size_bytes": 1, "sha256": ""}))
+            .collect();
+        let manifest = json!({"id": "job_1", "kind": "job", "status": "succeeded", "molboxd": "1",
+            "seed": 1, "request": {}, "files": listed});
+        let method =
+            json!({"engine": {"name": "openmm", "platform": "CPU"}, "machine": {"threads": 1}});
+        let method = ("production.method.json", &*method.to_string());
+        for (name, content) in
+            files.iter().copied().chain([method, ("manifest.json", &*manifest.to_string())])
+        {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        Bundle::open(folder).unwrap()
+    }
+
+    #[test]
+    fn other_bits_of_a_system_that_was_built_otherwise_are_judged_by_averages() {
+        let folder = tempfile::tempdir().unwrap();
+        let compared = |system: &str| {
+            let log = "temperature (K)\n300\n300\n";
+            let of = |name: &str, system: &str, dcd: &str| {
+                let files = [
+                    ("system/system.xml", system),
+                    ("production.dat", dcd),
+                    ("production.csv", log),
+                ];
+                bundle(&folder.path().join(name), &files)
+            };
+            let [mut then, mut now] = [of("then", "a", "x"), of("now", system, "y")];
+            let found = compare(&mut then, &mut now, [folder.path(); 2]).unwrap();
+            (found.verdict, found.same_bits_promised)
+        };
+        assert_eq!(compared("a"), (Verdict::Different, true));
+        assert_eq!(compared("b"), (Verdict::Alike, false));
     }
 
     #[test]

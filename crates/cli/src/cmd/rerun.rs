@@ -1,5 +1,6 @@
 //! `molbox rerun`: a job again from its bundle, at any service, and both compared.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::run::{Screen, interrupted};
-use crate::bundle::{Bundle, Input, MANIFEST, Manifest, OF_SYSTEM, within};
+use crate::bundle::{Bundle, CRATE, Input, Kind, MANIFEST, Manifest, OF_SYSTEM, Problem, within};
 use crate::compare::{self, Bits, Comparison, Verdict, compare};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
@@ -61,6 +62,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
         );
         return Err(Failure::new(Code::Conflict, message));
     }
+    whole(&mut bundle)?;
     let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&arguments.bundle));
     let mut run = match Run::open(&folder) {
         Ok(run) if !run.is_dead() => {
@@ -96,6 +98,22 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
     let found = compare(&mut bundle, &mut again, [&frames[0], &frames[1]])?;
     show(context, arguments, &zip, &found)?;
     verdict(context, &found)
+}
+
+/// Refuses results that are not as they were made: a repetition would be blamed for what differs.
+fn whole(bundle: &mut Bundle) -> Result<(), Failure> {
+    let is_of_results = |problem: &Problem| {
+        problem.file != CRATE && matches!(problem.kind, Kind::Missing | Kind::Changed)
+    };
+    let Some(problem) = bundle.check(|_, _| {})?.into_iter().find(is_of_results) else {
+        return Ok(());
+    };
+    Err(damaged(bundle, &format!("{} {}", problem.file, problem.detail)))
+}
+
+fn damaged(bundle: &Bundle, what: &str) -> Failure {
+    Failure::new(Code::Damaged, format!("{}: {what}", bundle.path().display()))
+        .remedy("`molbox bundle check` names what else is wrong; download it again")
 }
 
 /// Says what came of it, by the status too.
@@ -246,6 +264,12 @@ fn place(
     input: &Input,
     folder: &Path,
 ) -> Result<PathBuf, Failure> {
+    // A bundle can come from anybody, and a path in the place of a name from anywhere on this machine.
+    let is_name = !input.file.contains(['/', '\\', ':'])
+        && Path::new(&input.file).file_name() == Some(OsStr::new(&input.file));
+    if !is_name {
+        return Err(damaged(bundle, &format!("{:?} is no name of an input", input.file)));
+    }
     let name = format!("system/input/{}", input.file);
     let listed = system
         .files
@@ -256,9 +280,7 @@ fn place(
         None => false,
     };
     if !is_whole {
-        let message = format!("{}: {name} is not as when it was made", bundle.path().display());
-        return Err(Failure::new(Code::Damaged, message)
-            .remedy("`molbox bundle check` names what else is wrong; download it again"));
+        return Err(damaged(bundle, &format!("{name} is not as when it was made")));
     }
     let extension = input.file.rsplit('.').next().unwrap_or_default();
     // One that a person has chosen may be none that a file can have here.
@@ -316,7 +338,7 @@ fn show(
         "{} of {} files are the same bit by bit{}",
         found.files.len() - others.len(),
         found.files.len(),
-        if compare::is_same_system(found) { ", those of the system among them" } else { "" }
+        if compare::is_same_system(&found.files) { ", those of the system among them" } else { "" }
     ));
     if found.verdict == Verdict::Same {
         return Ok(());

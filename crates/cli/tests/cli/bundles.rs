@@ -1,12 +1,14 @@
 //! Bundles on this machine: whether they are whole, who made them, and the same again.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::support::{Service, failure, ok, repository};
+use crate::support::{Service, failure, molbox, ok, repository};
 
 /// A job of villin that takes some seconds, on one thread; the zip of its results.
 fn bundle_of_villin(service: &Service) -> PathBuf {
@@ -195,4 +197,70 @@ fn what_is_no_bundle_is_refused_with_what_helps() {
     let done = publish.args(["--author", "Ada <0000-0002-1825-0098>"]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&done.stderr).contains("is no ORCID"), "{done:?}");
+}
+
+/// A zip of a job with an input that its maker has called as they like, as it would be if it were
+/// whole; of its results with another content than it lists.
+fn crafted(path: &Path, input: &str, results: &str) {
+    let sha256 = |text: &str| -> String {
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let listed = |name: String, text: &str| json!({"name": name, "size_bytes": text.len(), "sha256": sha256(text)});
+    let manifest = |kind: &str, id: &str, inputs: Value, files: Value| {
+        json!({
+            "kind": kind, "id": id, "status": "succeeded", "molboxd": "1", "seed": 1,
+            "request": {"protein": "p"}, "inputs": inputs, "files": files,
+        })
+        .to_string()
+    };
+    let of_system = manifest(
+        "system",
+        "box_1",
+        json!([{"field": "protein", "file": input, "name": ""}]),
+        json!([listed(format!("box_1/input/{input}"), "theirs")]),
+    );
+    let at = format!("job_1/system/input/{input}");
+    let files = json!([
+        listed(at.clone(), "theirs"),
+        listed("job_1/system/manifest.json".to_owned(), &of_system),
+        listed("job_1/production.csv".to_owned(), "results"),
+    ]);
+    let files = [
+        ("job_1/manifest.json", &*manifest("job", "job_1", json!([]), files)),
+        ("job_1/system/manifest.json", &*of_system),
+        (&*at, "theirs"),
+        ("job_1/production.csv", results),
+    ];
+    let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
+    for (name, content) in files {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(content.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+}
+
+#[test]
+fn a_bundle_writes_no_file_outside_of_the_folder_of_its_repetition() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("profile");
+    for name in [profile.to_str().unwrap(), "../../profile", "..", "sub/profile", "c:profile"] {
+        fs::write(&profile, "mine").unwrap();
+        crafted(&folder.path().join("crafted.zip"), name, "results");
+        let (code, error) =
+            failure(&mut molbox(folder.path(), &["rerun", "crafted.zip", "--output", "a/b"]));
+        assert_eq!((code, error["code"].as_str()), (14, Some("damaged")), "{name}: {error}");
+        assert!(error["message"].as_str().unwrap().contains("is no name"), "{error}");
+        assert_eq!(fs::read_to_string(&profile).unwrap(), "mine", "{name}");
+        assert_eq!(fs::read_dir(folder.path().join("a/b/input")).unwrap().count(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_bundle_is_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    crafted(&folder.path().join("damaged.zip"), "protein.pdb", "others!");
+    let (code, error) = failure(&mut molbox(folder.path(), &["rerun", "damaged.zip"]));
+    assert_eq!((code, error["code"].as_str()), (14, Some("damaged")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("production.csv"), "{error}");
+    assert!(!folder.path().join("damaged-rerun").exists(), "nothing is begun");
 }
