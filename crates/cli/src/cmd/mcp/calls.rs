@@ -676,7 +676,8 @@ fn summary(table: &Value, n_rows: usize) -> Value {
         .iter()
         .map(|at| columns.iter().map(|column| column["values"][*at].clone()).collect())
         .collect();
-    let heads: Vec<Value> = columns.iter().map(head).collect();
+    let has_mean = table["kind"] != "clusters_by_frame";
+    let heads: Vec<Value> = columns.iter().map(|column| head(column, has_mean)).collect();
     json!({
         "name": table["name"],
         "title": table["title"],
@@ -687,8 +688,9 @@ fn summary(table: &Value, n_rows: usize) -> Value {
     })
 }
 
-/// A column without its values: what they are, and between what they lie.
-fn head(column: &Value) -> Value {
+/// A column without its values: what they are, and between what they lie. Angles have no mean, for
+/// they begin anew where they end, nor have names that are numbers.
+fn head(column: &Value, has_mean: bool) -> Value {
     let values = column["values"].as_array().into_iter().flatten();
     let numbers: Vec<f64> = values.filter_map(Value::as_f64).collect();
     let mut head = json!({"name": column["name"]});
@@ -698,7 +700,9 @@ fn head(column: &Value) -> Value {
         }
     }
     if !numbers.is_empty() {
-        head["mean"] = statistics::mean(&numbers).into();
+        if has_mean && column["unit"] != "°" {
+            head["mean"] = statistics::mean(&numbers).into();
+        }
         head["min"] = numbers.iter().copied().fold(f64::INFINITY, f64::min).into();
         head["max"] = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max).into();
     }
@@ -713,6 +717,9 @@ fn in_words(table: &Value) -> String {
         match (mean, min, max) {
             (Some(mean), Some(min), Some(max)) => {
                 format!("  {name}: mean {mean:.4} {unit}, from {min:.4} to {max:.4}")
+            }
+            (None, Some(min), Some(max)) => {
+                format!("  {name}: {unit}, from {min:.4} to {max:.4}")
             }
             _ => format!("  {name}: texts"),
         }
@@ -737,6 +744,16 @@ mod tests {
         assert_eq!(shown["columns"][0]["mean"], 499.5);
         assert_eq!(shown["columns"][1], json!({"name": "r"}));
         assert_eq!(summary(&table, 0)["rows"], json!([]));
+        let angles = json!({"name": "phi", "unit": "°", "values": [179.0, -179.0]});
+        let table = json!({"name": "t", "kind": "dihedrals", "columns": [angles]});
+        let shown = summary(&table, 0);
+        assert_eq!(
+            shown["columns"][0],
+            json!({"name": "phi", "unit": "°", "min": -179.0, "max": 179.0})
+        );
+        assert!(in_words(&shown).contains("phi: °, from -179.0000 to 179.0000"));
+        let clusters = json!({"name": "c", "kind": "clusters_by_frame", "columns": [{"name": "cluster", "values": [1, 3]}]});
+        assert_eq!(summary(&clusters, 0)["columns"][0]["mean"], Value::Null);
         assert_eq!(summary(&json!({"columns": []}), 5)["rows"], json!([]));
     }
 }

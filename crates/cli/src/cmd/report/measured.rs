@@ -63,11 +63,13 @@ impl Table {
 }
 
 impl Column {
-    /// What was measured. Columns of texts have no mean, nor has one in which a value is missing.
+    /// What was measured. Columns of texts have no mean, nor has one in which a value is missing, nor
+    /// have angles, which begin anew where they end.
     fn measured(&self) -> Option<Vec<f64>> {
         let is_abscissa = ["frame", "time_ps"].contains(&self.name.as_str());
+        let is_angle = self.unit.as_deref() == Some("°");
         let values: Option<Vec<f64>> = self.values.iter().map(Value::as_f64).collect();
-        values.filter(|values| !is_abscissa && !values.is_empty())
+        values.filter(|values| !is_abscissa && !is_angle && !values.is_empty())
     }
 }
 
@@ -139,10 +141,12 @@ fn fluctuations(tables: &[Table]) -> Vec<Fluctuations> {
     all
 }
 
-/// What was measured in each frame.
+/// What was measured in each frame, but for the cluster that it is in, whose number is a name.
 fn measured(tables: &[Table]) -> Vec<Measured> {
     let mut all = Vec::new();
-    for table in tables.iter().filter(|table| table.column("frame").is_some()) {
+    let is_measured =
+        |table: &&Table| table.column("frame").is_some() && table.kind != "clusters_by_frame";
+    for table in tables.iter().filter(is_measured) {
         let along = |name: &str| table.column(name);
         let has_times = along("time_ps").is_some();
         let along = along("time_ps").or_else(|| along("frame")).map(|column| &column.values);
@@ -231,6 +235,22 @@ mod tests {
             assert_eq!(readable(mask), mask, "a part is not the whole");
         }
         assert_eq!(readable("RMSD of @CA,C,N, fitted"), "RMSD of the backbone (@CA,C,N), fitted");
+    }
+
+    #[test]
+    fn angles_and_numbers_of_clusters_have_no_mean() {
+        let frames = json!({"name": "frame", "definition": "", "values": [0, 1]});
+        let tables = json!({"tables": [
+            {"kind": "dihedrals", "name": "dihedrals", "title": "Dihedrals", "columns": [frames,
+                {"name": "phi", "definition": "φ", "unit": "°", "values": [179.0, -179.0]}]},
+            {"kind": "clusters_by_frame", "name": "clusters", "title": "Clusters", "columns": [frames,
+                {"name": "cluster", "definition": "number", "values": [1, 3]}]},
+            {"kind": "rmsd", "name": "rmsd", "title": "RMSD", "columns": [frames,
+                {"name": "rmsd", "definition": "RMSD", "unit": "Å", "values": [1.0, 3.0]}]},
+        ]});
+        let data: Data = serde_json::from_value(tables).unwrap();
+        let found = Analysis::of(&data).measured;
+        assert_eq!(found.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["RMSD"]);
     }
 
     #[test]
