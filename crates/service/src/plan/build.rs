@@ -110,7 +110,10 @@ impl BuildPlan {
         let names = self.ligands.iter().map(|ligand| ligand.residue_name.clone());
         let formats = self.ligands.iter().map(|ligand| ligand.format.to_string());
         Ok(SystemSettings {
-            box_shape: Some(self.box_shape.clone()),
+            box_shape: Some(match self.has_membrane() {
+                true => "rectangular".to_owned(),
+                false => self.box_shape.clone(),
+            }),
             concentration: Finite::new(self.concentration).ok(),
             force_field: Some(self.force_field.name.clone()),
             ions: Some(request.ions.clone().unwrap_or_else(|| DEFAULTS.build.ions.clone())),

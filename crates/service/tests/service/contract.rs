@@ -335,6 +335,21 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
 }
 
 #[tokio::test]
+async fn the_settings_of_a_membrane_have_its_box_and_not_what_was_asked_for() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    for (membrane, shape) in [(Some("POPC"), "rectangular"), (None, "cube")] {
+        let request = SystemBuildRequest::builder().box_shape("cube");
+        let request = match membrane {
+            Some(lipid) => request.membrane(lipid),
+            None => request,
+        };
+        let checked = molbox.system_check().body(request).send().await.unwrap();
+        assert_eq!(checked.parameters.box_shape.as_deref(), Some(shape));
+    }
+}
+
+#[tokio::test]
 async fn a_job_refers_to_a_system_of_the_account_that_is_built() {
     let service = Service::start();
     let molbox = service.client("ada");

@@ -99,6 +99,9 @@ struct Manifest {
     settings: Settings,
 }
 
+/// Shape of the box of every membrane.
+pub(super) const RECTANGULAR: &str = "rectangular";
+
 /// What a system was built with, defaults filled in.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -210,7 +213,10 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
         "Force field: {}; water model: {}.",
         summary.force_field, summary.water_type
     ));
-    if let (Some(shape), Some(padding)) = (&settings.box_shape, settings.minimum_padding) {
+    // What was chosen, or is the default, of a membrane's box is not what it became.
+    let shape = settings.membrane.as_ref().map(|_| RECTANGULAR.to_owned());
+    let shape = shape.or_else(|| settings.box_shape.clone());
+    if let (Some(shape), Some(padding)) = (shape, settings.minimum_padding) {
         said.push(format!(
             "The periodic box ({shape}) reaches at least {padding} nm beyond the solute."
         ));
@@ -577,6 +583,27 @@ mod tests {
             "no tolerance is made up: {text}"
         );
         assert!(text.contains("mesh 20 × 24 × 28"), "{text}");
+    }
+
+    #[test]
+    fn the_box_of_a_membrane_is_rectangular_whatever_was_asked_for() {
+        let record = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+        let system =
+            record(include_str!("../../../../../openapi/examples/system_view.200.succeeded.json"));
+        let run: Run = serde_json::from_value(json!({
+            "id": "run_1", "files": [], "system": null, "replicas": [], "is_done": true,
+            "plan": {"structure": "1vii.pdb", "system": {}, "job": {}, "analysis": null, "replicas": 1},
+        }))
+        .unwrap();
+        let system: SystemRecord = serde_json::from_value(system).unwrap();
+        let of = |membrane: Value| {
+            let settings =
+                json!({"box_shape": "cube", "minimum_padding": 1.0, "membrane": membrane});
+            let built = serde_json::from_value(json!({ "settings": settings })).unwrap();
+            of_system(&run, &system, &built)
+        };
+        assert!(of(json!("POPC")).contains("The periodic box (rectangular) reaches"));
+        assert!(of(Value::Null).contains("The periodic box (cube) reaches"));
     }
 
     #[test]

@@ -269,6 +269,9 @@ fn built(system: &SystemRecord) -> SystemSettings {
         request.water_type = Some(summary.water_type.clone());
         request.seed = i64::try_from(summary.seed).ok();
     }
+    if request.membrane.is_some() {
+        request.box_shape = Some(methods::RECTANGULAR.to_owned());
+    }
     request
 }
 
@@ -475,6 +478,16 @@ mod tests {
         assert_eq!(of_system, "SO4 101 of chain A removed");
         let expected = "The density had not settled within production: the first ";
         assert!(of_log.starts_with(expected), "{of_log}");
+    }
+
+    #[test]
+    fn the_table_of_a_membrane_says_that_its_box_is_rectangular() {
+        let system = include_str!("../../../../../openapi/examples/system_view.200.succeeded.json");
+        let mut system: SystemRecord = serde_json::from_str(system).unwrap();
+        system.request.membrane = Some("POPC".to_owned());
+        assert_eq!(built(&system).box_shape.as_deref(), Some("rectangular"));
+        system.request.membrane = None;
+        assert_eq!(built(&system).box_shape, system.request.box_shape);
     }
 
     #[test]
