@@ -404,6 +404,17 @@ const DROPPED_FIRST: [&str; 19] = [
     "/progress/fraction",
 ];
 
+/// Amounts of money, which have cents and no less.
+const MONEY: [&str; 7] = [
+    "/currentMarketValue",
+    "/expectedShortfall",
+    "/initialMargin",
+    "/loss",
+    "/maintenanceMargin",
+    "/valueAtRisk",
+    "/variationMargin",
+];
+
 /// A table as it fits a width.
 struct Sheet<'a> {
     columns: Vec<(&'a str, &'a str)>,
@@ -583,6 +594,8 @@ fn cell(value: &Value) -> String {
 fn rounded(number: f64) -> f64 {
     let parsed = |text: String| text.parse::<f64>().unwrap_or(number);
     match number.abs() {
+        // Not minus zero.
+        0.0 => 0.0,
         _ if parsed(format!("{number:.5e}")) == number => number,
         ..100.0 => significant(number),
         _ => parsed(format!("{number:.2}")),
@@ -652,7 +665,7 @@ fn with_unit(within: &str, name: &str, value: &Value) -> String {
     }
 }
 
-/// A member in a table: fractions in per cent, times by their age, sizes in units.
+/// A member in a table: fractions in per cent, times by their age, sizes in units, money in cents.
 fn shown(pointer: &str, value: &Value) -> String {
     match value {
         Value::Number(index) if pointer.ends_with(REPLICA) => replica(index),
@@ -662,8 +675,10 @@ fn shown(pointer: &str, value: &Value) -> String {
         Value::Number(number) if pointer.ends_with("/fraction") => number
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
-        Value::Number(number) if number.is_f64() => {
-            number.as_f64().map_or_else(String::new, |x| ((x * 100.0).round() / 100.0).to_string())
+        Value::Number(number) if MONEY.contains(&pointer) && number.is_f64() => {
+            // Not minus zero.
+            let cents = |amount: f64| (amount * 100.0).round() / 100.0 + 0.0;
+            number.as_f64().map_or_else(String::new, |amount| cents(amount).to_string())
         }
         Value::String(text) if pointer.ends_with("_at") => ago(text),
         other => cell(other),
@@ -685,9 +700,20 @@ mod tests {
             (310.15, "310.15"),
             (0.0005, "0.0005"),
             (12345.0, "12345"),
+            (-0.0, "0"),
         ] {
             assert_eq!(rounded(number).to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_table_has_the_digits_of_small_numbers_and_the_cents_of_money() {
+        let row =
+            json!({"error": 0.004312345, "p": -0.00012, "loss": 1.23456, "initialMargin": -0.001});
+        let columns =
+            [("ERROR", "/error"), ("P", "/p"), ("LOSS", "/loss"), ("INITIAL", "/initialMargin")];
+        let sheet = Sheet::of(&columns, std::slice::from_ref(&row), 80);
+        assert_eq!(sheet.cells, [["0.004312", "-0.00012", "1.23", "0"]]);
     }
 
     #[test]
