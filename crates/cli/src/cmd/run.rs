@@ -745,9 +745,17 @@ fn leave_out_frequencies(job: &mut Value, given: &Value) {
 fn analysis(part: &Value) -> Result<AnalysisRequest, Failure> {
     let request = request::check::<Analysis>(part)?;
     let lists =
-        [&request.distance_masks, &request.rmsf_masks].into_iter().chain(&request.rmsd_masks);
-    masks(lists.flatten().map(String::as_str))?;
+        part.as_object().into_iter().flatten().filter(|(field, _)| field.ends_with("_masks"));
+    masks(lists.flat_map(|(_, list)| texts(list)))?;
     Ok(request)
+}
+
+/// The texts of a list, also of lists in it.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(texts).collect(),
+        other => other.as_str().into_iter().collect(),
+    }
 }
 
 /// Refuses masks that cannot be read: that is better known before the simulation than after.

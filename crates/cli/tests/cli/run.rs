@@ -497,3 +497,33 @@ fn an_assistant_resumes_no_run_that_leads_out_of_its_folder() {
     let message = resumed();
     assert!(message.contains("replica_1: is a link"), "{message}");
 }
+
+#[test]
+fn a_mask_that_cannot_be_read_is_refused_before_the_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [
+        "--rmsd",
+        "--rmsf",
+        "--distance",
+        "--hbond",
+        "--contact",
+        "--gyration",
+        "--surface",
+        "--secondary-structure",
+        "--cluster",
+        "--dihedral",
+        "--native-contact",
+        "--rdf",
+        "--density",
+        "--pca",
+        "--lipid",
+        "--end-to-end",
+    ];
+    for flag in flags {
+        let words = ["run", "1L2Y", "--dry-run", flag, "@CA&"];
+        let (code, error) = failure(&mut molbox(folder.path(), &words));
+        assert_eq!(code, 5, "{flag}: {error}");
+        assert!(error["message"].as_str().unwrap().contains("mask \"@CA&\""), "{flag}: {error}");
+    }
+    ok(&mut molbox(folder.path(), &["run", "1L2Y", "--dry-run", "--rdf", "@CA :HOH@O"]));
+}
