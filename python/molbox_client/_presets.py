@@ -16,7 +16,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
                 {
                     "type": "NVT",
                     "time": 0.01,
-                    "restraint_mask": "!:HOH,NA,CL&!@/H",
+                    "restraint_mask": "!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H",
                     "restraint_force": 1000
                 },
                 {
@@ -43,7 +43,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
                 {
                     "type": "NVT",
                     "time": 0.1,
-                    "restraint_mask": "!:HOH,NA,CL&!@/H",
+                    "restraint_mask": "!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H",
                     "restraint_force": 1000
                 },
                 {
@@ -75,7 +75,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
                 {
                     "type": "NVT",
                     "time": 0.125,
-                    "restraint_mask": "!:HOH,NA,CL&!@/H",
+                    "restraint_mask": "!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H",
                     "restraint_force": 1000
                 },
                 {

@@ -3,7 +3,7 @@ import type { Schemas } from "../api/client.ts";
 
 export type Preset = { name: string; about: string; job: Schemas["JobCreateParams"] };
 
-const HEAVY_SOLUTE = "!:HOH,NA,CL&!@/H";
+const HEAVY_SOLUTE = "!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H";
 
 export const PRESETS: readonly Preset[] = [
   {

@@ -623,8 +623,7 @@ impl Arguments {
 
     /// The plan: preset, then file, then flags.
     fn plan(&self) -> Result<Plan, Failure> {
-        let presets: Value =
-            toml::from_str(include_str!("../presets.toml")).context("read the presets")?;
+        let presets = presets()?;
         let has_membrane = self.system.value().get("membrane").is_some();
         let preset = match self.preset.unwrap_or(if has_membrane {
             Preset::Membrane
@@ -710,6 +709,11 @@ impl Arguments {
             replicas: self.replicas,
         })
     }
+}
+
+/// What each preset begins with.
+fn presets() -> Result<Value, Failure> {
+    Ok(toml::from_str(include_str!("../presets.toml")).context("read the presets")?)
 }
 
 /// Refuses what cannot be chosen of a system that another program has built.
@@ -946,4 +950,34 @@ impl Screen {
 /// Whether a structure is a file's and not the identifier of an entry.
 pub(crate) fn is_path(structure: &Path) -> bool {
     structure.extension().is_some() || structure.components().count() > 1 || structure.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use molbox_analysis::Structure;
+
+    use super::*;
+
+    #[test]
+    fn presets_restrain_a_protein_and_none_of_the_ions_that_a_build_adds() {
+        let residues = ["ALA", "HOH", "LI", "NA", "K", "RB", "CS", "F", "CL", "BR", "I"];
+        let atom = |(nth, residue): (usize, &&str)| {
+            let name = if *residue == "ALA" { "CA" } else { *residue };
+            format!(
+                "HETATM{:5} {name:>3}  {residue:>3} A{:4}    {:8.3}{:8.3}{:8.3}\n",
+                nth + 1,
+                nth + 1,
+                nth as f64,
+                0.0,
+                0.0
+            )
+        };
+        let pdb: String = residues.iter().enumerate().map(atom).collect();
+        let structure = Structure::from_text(&pdb).unwrap();
+        for (preset, parts) in presets().unwrap().as_object().unwrap() {
+            let mask = parts["job"]["equilibration"][0]["restraint_mask"].as_str().unwrap();
+            let selected = Mask::parse(mask).unwrap().select(&structure.topology, None).unwrap();
+            assert_eq!(selected.atoms.iter().collect::<Vec<_>>(), [0], "{preset}: {mask}");
+        }
+    }
 }

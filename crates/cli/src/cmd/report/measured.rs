@@ -165,7 +165,7 @@ fn measured(tables: &[Table]) -> Vec<Measured> {
 
 /// Masks that people have a word for, the longest first: `@CA` is part of others.
 const WORDS: [(&str, &str); 5] = [
-    ("!:HOH,NA,CL", "all but water and ions"),
+    ("!:HOH,NA,CL", "all but water, sodium and chloride"),
     ("@N,CA,C,O", "the backbone"),
     ("@CA,C,N", "the backbone"),
     ("@N,CA,C", "the backbone"),
@@ -231,6 +231,7 @@ mod tests {
     fn masks_that_have_a_word_are_given_it() {
         assert_eq!(readable("RMSD of @CA&@/C"), "RMSD of the α-carbons (@CA&@/C)");
         assert_eq!(readable("RMSD of @CA"), "RMSD of @CA");
+        assert_eq!(readable("!:HOH,NA,CL"), "all but water, sodium and chloride (!:HOH,NA,CL)");
         for mask in [":1@CA,C,N", "@CA,C,N,CB"] {
             assert_eq!(readable(mask), mask, "a part is not the whole");
         }
