@@ -42,7 +42,7 @@ from ._part import Part
 from ._plan import name_of, plan
 from ._progress import Progress, shown, shown_task
 from ._request import body
-from ._settings import Settings, cache_path, resolve
+from ._settings import Settings, cache_path, no_key, resolve
 from ._source import Content, content, is_file
 from ._waiting_async import in_thread, sleep
 
@@ -83,7 +83,8 @@ class AsyncClient:
     api_key : str, optional
         Better in the environment or a profile than in a notebook.
     margin_url : str, optional
-        Address of the margin endpoint, else from `MOLBOX_MARGIN_URL` or the profile.
+        Address of the margin endpoint, else from `MOLBOX_MARGIN_URL`, or from the profile when it
+        has the base address, too. Default: as the base address.
     profile : str, optional
         Section of the profile file; the environment is not asked then.
     retries : int
@@ -106,7 +107,12 @@ class AsyncClient:
         timeout: float = 60,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        self._settings: Settings = resolve(base_url, api_key, margin_url, profile)
+        self._begin(resolve(base_url, api_key, margin_url, profile), retries, timeout, http)
+
+    def _begin(
+        self, settings: Settings, retries: int, timeout: float, http: httpx.AsyncClient | None
+    ) -> None:
+        self._settings = settings
         self._retries, self._timeout = retries, timeout
         self._owns_http = http is None
         limits = httpx.Timeout(timeout, connect=10)
@@ -133,23 +139,20 @@ class AsyncClient:
         return {
             "urls": (settings.base_url, settings.margin_url),
             "profile": settings.profile,
+            "is_named": settings.is_named,
             "patience": (self._retries, self._timeout),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         (base_url, margin_url), (retries, timeout) = state["urls"], state["patience"]
-        # Workers of a cluster have a key in their environment, other processes the profile.
+        # Workers of a cluster have a key in their environment, other processes the profile. One
+        # that was named goes before the environment, as it did where the client was made.
+        first, then = (state["profile"], None) if state["is_named"] else (None, state["profile"])
         try:
-            settings = resolve(base_url, None, margin_url, None)
+            settings = resolve(base_url, None, margin_url, first)
         except InvalidRequest:
-            settings = resolve(base_url, None, margin_url, state["profile"])
-        self.__init__(  # type: ignore[misc]
-            settings.base_url,
-            settings.api_key,
-            margin_url=settings.margin_url,
-            retries=retries,
-            timeout=timeout,
-        )
+            settings = resolve(base_url, None, margin_url, then)
+        self._begin(settings, retries, timeout, None)
 
     @property
     def base_url(self) -> str:
@@ -659,9 +662,19 @@ class AsyncClient:
         """
         data_format, job = margin_request(portfolio, date, settings)
         url = f"{self.margin_url}/margin/submit_job/historical/{data_format}"
+        key = self._settings.margin_key
+        if key is None:
+            raise no_key(self.margin_url)
         patience = httpx.Timeout(max(self._timeout, LONGEST_MARGIN), connect=10)
         answer = _decoded(
-            await self._send("POST", url, json=job, params={"shape": "report"}, timeout=patience)
+            await self._send(
+                "POST",
+                url,
+                json=job,
+                headers={"x-api-key": key},
+                params={"shape": "report"},
+                timeout=patience,
+            )
         )
         if not isinstance(answer, dict):
             raise UnexpectedAnswer(f"POST {url}: is no margin: {str(answer)[:200]}")

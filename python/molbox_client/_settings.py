@@ -17,12 +17,16 @@ DEFAULT_MARGIN_URL = "http://127.0.0.1:8081"
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses without a slash at their end, and the key, which no `repr` shows."""
+    """Addresses without a slash at their end, and the keys for them, which no `repr` shows."""
 
     base_url: str
     margin_url: str
     api_key: str = field(repr=False)
-    profile: str | None = None
+    #: None where the margin address is not of the profile that the key is from.
+    margin_key: str | None = field(repr=False)
+    profile: str | None
+    #: Whether the profile was asked for by an argument, and so before the environment.
+    is_named: bool
 
 
 def profile_path() -> Path:
@@ -80,6 +84,21 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port
 
 
+def margin_url_of(base_url: str) -> str:
+    """Where the margins of a service are asked for when nobody says, as the command line does it.
+
+    There too, but for a service of this machine, whose margins have an address of their own.
+    """
+    return DEFAULT_MARGIN_URL if base_url == DEFAULT_URL else base_url
+
+
+def no_key(url: str) -> InvalidRequest:
+    """The error where there is no key for an address."""
+    return InvalidRequest(
+        f"api_key: none was given for {url}; set MOLBOX_API_KEY, or log in with `molbox login`"
+    )
+
+
 def resolve(
     base_url: str | None, api_key: str | None, margin_url: str | None, profile: str | None
 ) -> Settings:
@@ -94,21 +113,26 @@ def resolve(
     # A profile that is asked for here and now is meant as a whole.
     environment: Any = {} if profile else os.environ
     url = base_url or environment.get("MOLBOX_BASE_URL") or section.get("base_url")
-    margin = margin_url or environment.get("MOLBOX_MARGIN_URL") or section.get("margin_url")
     url = _address("base_url", url or DEFAULT_URL)
-    # The key of a profile is for the service of that profile, and for no other.
-    is_its = _origin(section.get("base_url") or url) == _origin(url)
-    own = section.get("api_key") if is_its else None
-    key = (api_key or environment.get("MOLBOX_API_KEY") or own or "").strip()
-    if not key:
-        raise InvalidRequest(
-            f"api_key: none was given for {url}; set MOLBOX_API_KEY, or log in with `molbox login`"
-        )
+    # The key of a profile is for the service of that profile, and for no other; so is its address
+    # of margins.
+    home = _address("base_url", section.get("base_url") or DEFAULT_URL)
+    its_margin = _address("margin_url", section.get("margin_url") or margin_url_of(home))
+    is_its = _origin(url) == _origin(home)
+    margin = margin_url or environment.get("MOLBOX_MARGIN_URL")
+    margin = margin or (section.get("margin_url") if is_its else None) or margin_url_of(url)
+    margin = _address("margin_url", margin)
+    is_margin_its = _origin(margin) in (_origin(home), _origin(its_margin))
+    given, own = api_key or environment.get("MOLBOX_API_KEY"), section.get("api_key")
+    key = _key(given or (own if is_its else None))
+    if key is None:
+        raise no_key(url)
+    margin_key = _key(given or (own if is_margin_its else None))
+    return Settings(url, margin, key, margin_key, name, bool(profile))
+
+
+def _key(text: str | None) -> str | None:
+    key = (text or "").strip()
     if not key.isascii() or not key.isprintable():
         raise InvalidRequest("api_key: has characters that no key has")
-    return Settings(
-        url,
-        _address("margin_url", margin or DEFAULT_MARGIN_URL),
-        key,
-        name,
-    )
+    return key or None

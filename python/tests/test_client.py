@@ -275,6 +275,83 @@ def test_arguments_come_before_the_environment_and_that_before_the_profile(
         molbox.Client(profile="x")
 
 
+PROFILES = """\
+default = "lab"
+[profile.lab]
+base_url = "https://lab/prod"
+margin_url = "https://margins.lab"
+api_key = "mbx_lab"
+[profile.plain]
+base_url = "https://plain/prod"
+api_key = "mbx_plain"
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "profile", "url", "key"),
+    [
+        ({}, None, "https://margins.lab", "mbx_lab"),
+        ({}, "plain", "https://plain/prod", "mbx_plain"),
+        ({"MARGIN_URL": "https://other"}, None, "https://other", None),
+        ({"MARGIN_URL": "https://lab/margins"}, None, "https://lab/margins", "mbx_lab"),
+        ({"MARGIN_URL": "https://other", "API_KEY": KEY}, None, "https://other", KEY),
+        ({"BASE_URL": "https://md/prod", "API_KEY": KEY}, None, "https://md/prod", KEY),
+        (
+            {"BASE_URL": "http://127.0.0.1:8080/local", "API_KEY": KEY},
+            None,
+            "http://127.0.0.1:8081",
+            KEY,
+        ),
+    ],
+)
+def test_a_margin_takes_no_key_to_another_service(
+    environment: dict[str, str],
+    profile: str | None,
+    url: str,
+    key: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.toml").write_text(PROFILES)
+    for name, value in environment.items():
+        monkeypatch.setenv(f"MOLBOX_{name}", value)
+    sent: list[httpx.Request] = []
+
+    def received(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return answer("margin_submit.200.json")
+
+    http = httpx.Client(transport=httpx.MockTransport(received))
+    client = molbox.Client(profile=profile, http=http)
+    if key is None:
+        with pytest.raises(molbox.InvalidRequest, match=f"api_key: none was given for {url}"):
+            client.margin([])
+        assert sent == []
+    else:
+        client.margin([])
+        assert str(sent[0].url).startswith(f"{url}/margin/")
+        assert [request.headers["x-api-key"] for request in sent] == [key]
+
+
+def test_a_pickle_of_a_named_profile_takes_its_key_and_not_the_environment_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text(PROFILES)
+    monkeypatch.setenv("MOLBOX_API_KEY", KEY)
+
+    def key_of(client: molbox.Client) -> str:
+        return client._settings.api_key
+
+    again = pickle.loads(pickle.dumps(molbox.Client(profile="plain")))
+    assert key_of(again) == "mbx_plain"
+    assert key_of(pickle.loads(pickle.dumps(again))) == "mbx_plain"
+    assert key_of(pickle.loads(pickle.dumps(molbox.Client()))) == KEY
+    packed = pickle.dumps(molbox.Client(profile="plain"))
+    # A worker on another machine has no profile.
+    (tmp_path / "config.toml").unlink()
+    assert key_of(pickle.loads(packed)) == KEY
+
+
 def test_the_key_is_in_no_text_and_in_no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
     client = molbox.Client("http://host/local", KEY, margin_url="http://margin", retries=7)
     assert KEY not in repr(client) + repr(vars(client))
