@@ -944,7 +944,13 @@ def _format(source: Any, usual: str) -> str | None:
 
 
 def _placed(to: str | Path | None, name: str) -> Path:
-    """Where a download goes: a file, or under its own name into a folder that is there."""
+    """Where a download goes: a file, or under its own name into a folder that is there.
+
+    The name is the service's, and leads to no other folder.
+    """
+    # With a colon, on some systems, it would be another drive's.
+    for separator in "/\\:":
+        name = name.replace(separator, "_")
     if to is None:
         return Path(name)
     path = Path(to).expanduser()
@@ -953,9 +959,14 @@ def _placed(to: str | Path | None, name: str) -> Path:
 
 def _checked(id: str, prefix: str) -> str:
     """An identifier that leads to no other operation: `..`, or an empty one, would."""
-    if not id.startswith(prefix) or not id.isascii() or not id.replace("_", "").isalnum():
+    if not id.startswith(prefix) or not _is_identifier(id):
         raise InvalidRequest(f"id: must be {prefix} and what follows it, got {id!r}")
     return id
+
+
+def _is_identifier(id: object) -> bool:
+    """Whether it is one, which is part of paths here and there."""
+    return isinstance(id, str) and id.isascii() and id.replace("_", "").isalnum()
 
 
 class Task:
@@ -971,10 +982,12 @@ class Task:
 
     def _own(self, data: Any) -> dict[str, Any]:
         """A record, if it is one of such a task."""
-        if isinstance(data, dict):
-            names = (data.get(self._id), data.get("status"))
-            if all(isinstance(name, str) for name in names):
-                return data
+        if (
+            isinstance(data, dict)
+            and _is_identifier(data.get(self._id))
+            and isinstance(data.get("status"), str)
+        ):
+            return data
         raise UnexpectedAnswer(f"is no {self.kind}: {str(data)[:200]}")
 
     @property
@@ -1018,7 +1031,7 @@ class File:
         self.client = client
         #: The record as it was answered; `record` has it with types.
         self.data = data
-        if not isinstance(data.get("file_id"), str):
+        if not _is_identifier(data.get("file_id")):
             raise UnexpectedAnswer(f"is no file: {str(data)[:200]}")
 
     @property
@@ -1042,10 +1055,23 @@ class File:
         return f"<file {self.id} {self.name}>"
 
     def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
-        """Its content, to a file. Default: its name and format, in the working folder."""
-        target = _placed(to, f"{self.name}.{self.data.get('format')}")
-        path = f"/retrieve/file/{self.id}"
-        return self.client.download(path, target, progress=progress)
+        """Its content, to a file. Default: its name and format, in the working folder.
+
+        Raises
+        ------
+        FileExistsError
+            When `to` names no file, and there is one of that name with another content.
+        """
+        # Files of built systems have the extension in their names.
+        extension = f".{self.data.get('format')}"
+        target = _placed(to, self.name.removesuffix(extension) + extension)
+        is_named = to is not None and target == Path(to).expanduser()
+        if not is_named and target.exists():
+            digest = in_thread(Content(target, extension).sha256)
+            if digest == self.data.get("sha256"):
+                return target
+            raise FileExistsError(f"{target}: has another content; give the file to write as `to`")
+        return self.client.download(f"/retrieve/file/{self.id}", target, progress=progress)
 
     def delete(self) -> None:
         """Delete it."""

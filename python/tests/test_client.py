@@ -566,6 +566,54 @@ def test_progress_is_shown_on_standard_error_alone(capsys: pytest.CaptureFixture
 # Results.
 
 
+@pytest.mark.parametrize(
+    ("name", "format", "placed"),
+    [
+        ("../protein", "pdb", ".._protein.pdb"),
+        ("/etc/passwd", "pdb", "_etc_passwd.pdb"),
+        ("C:\\x", "../y", "C__x..._y"),
+        ("system.prmtop", "prmtop", "system.prmtop"),
+    ],
+)
+def test_a_file_is_downloaded_into_the_folder_that_was_given_whatever_its_name(
+    name: str, format: str, placed: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    client = answering({"GET /local/retrieve/file/": b"END\n"})
+    record = example("file_register.200.json") | {"name": name, "format": format}
+    assert molbox.File(client, record).download(folder) == folder / placed
+    assert [path.name for path in tmp_path.rglob("*")] == ["results", placed]
+
+
+def test_a_record_whose_identifier_would_lead_elsewhere_is_none() -> None:
+    record = example("job_view.200.succeeded.json")
+    for id in ("job_/../../x", "..", "", 7):
+        with pytest.raises(molbox.UnexpectedAnswer, match="is no job"):
+            molbox.Job(unreachable(), record | {"job_id": id})
+        with pytest.raises(molbox.UnexpectedAnswer, match="is no file"):
+            molbox.File(unreachable(), {"file_id": id})
+
+
+def test_a_download_under_the_name_of_a_file_replaces_no_other_content(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    client = answering({"GET /local/retrieve/file/": b"END\n"})
+    digest = hashlib.sha256(b"END\n").hexdigest()
+    record = {"name": "villin", "format": "pdb", "sha256": digest}
+    file = molbox.File(client, example("file_register.200.json") | record)
+    path = Path("villin.pdb")
+    path.write_bytes(b"mine\n")
+    for to in (None, tmp_path):
+        with pytest.raises(FileExistsError, match="give the file to write as `to`"):
+            file.download(to)
+        assert path.read_bytes() == b"mine\n"
+    assert file.download(path).read_bytes() == b"END\n"
+    # What is there already is what was asked for.
+    assert file.download() == path
+
+
 def bundle(folder: Path) -> bytes:
     """What a job's bundle looks like, with a name that would leave the folder."""
     path = folder / "made.zip"
