@@ -39,7 +39,7 @@ const (
 )
 
 // What may be asked for again when nobody knows whether it was done: an idempotency key goes with it.
-var repeatable = regexp.MustCompile(`^/(submit/(file/|system|job|analysis)|extend|retry|cancel|check|margin)\b`)
+var repeatable = regexp.MustCompile(`^/(submit/(file|system|job|analysis)|extend|retry|cancel|check|margin)\b`)
 
 // Client sends requests to one address with one key. It may be used by several goroutines.
 type Client struct {

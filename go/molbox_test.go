@@ -175,6 +175,42 @@ func TestAnUploadSendsNoKeyToTheLinkAndComparesTheDigest(t *testing.T) {
 	}
 }
 
+// register answers the requests of an upload, and calls registered with that of its registration, from 0.
+func register(t *testing.T, registered func(w http.ResponseWriter, r *http.Request, nth int)) *Client {
+	nth := 0
+	return serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		switch r.URL.Path {
+		case "/submit/upload-url":
+			fmt.Fprintf(w, `{"file_id": "file_1", "upload_url": "http://%s/put"}`, r.Host)
+		case "/submit/file/":
+			nth++
+			registered(w, r, nth-1)
+		}
+	})
+}
+
+func TestARegistrationIsRepeatedWithTheSameIdempotencyKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "villin.pdb")
+	if err := os.WriteFile(path, []byte("ATOM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{}
+	client := register(t, func(w http.ResponseWriter, r *http.Request, nth int) {
+		keys = append(keys, r.Header.Get("idempotency-key"))
+		if nth == 0 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		fmt.Fprint(w, `{"file_id": "file_1"}`)
+	})
+	if _, err := client.Upload(context.Background(), path, UploadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
+		t.Fatal(keys)
+	}
+}
+
 func TestAWaitEndsWithTheTaskAndSaysWhyItFailed(t *testing.T) {
 	client := serve(t, func(w http.ResponseWriter, _ *http.Request, nth int) {
 		if nth == 0 {

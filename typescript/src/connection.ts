@@ -32,7 +32,7 @@ const MAX_REDIRECTS = 5;
 const MAX_ERROR_CHARS = 1 << 20;
 const TRANSIENT = [429, 502, 503, 504];
 /** What may be asked for again when nobody knows whether it was done: an idempotency key goes with it. */
-const REPEATABLE = /^\/(submit\/(file\/|system|job|analysis)|extend|retry|cancel|check|margin)\b/;
+const REPEATABLE = /^\/(submit\/(file|system|job|analysis)|extend|retry|cancel|check|margin)\b/;
 
 export class Connection {
   readonly baseUrl: string;

@@ -17,14 +17,15 @@ import {
 } from "../src/index.js";
 import { Sha256 } from "../src/sha256.js";
 
-type Handler = (request: IncomingMessage, answer: ServerResponse, nth: number) => void;
+type Handler = (request: IncomingMessage, answer: ServerResponse, nth: number, body: string) => void;
 
 /** The address of a service that answers until the test ends. */
 async function serve(t: TestContext, handler: Handler): Promise<string> {
   let nth = 0;
   const server = createServer((request, answer) => {
-    request.resume();
-    request.on("end", () => handler(request, answer, nth++));
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => handler(request, answer, nth++, Buffer.concat(parts).toString()));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.after(() => {
@@ -174,6 +175,27 @@ test("an upload sends no key to the link, and compares the digest", async (t) =>
   sha256 = "0".repeat(64);
   await assert.rejects(client(service).upload("ATOM", { format: "pdb" }), DamagedError);
   await assert.rejects(client(service).upload("ATOM"), /format/);
+});
+
+/** A service that takes uploads, whose registrations a test answers. */
+function registering(t: TestContext, registered: (body: string, request: IncomingMessage, answer: ServerResponse) => void) {
+  return serve(t, (request, answer, _, body) => {
+    if (request.url === "/submit/file/") registered(body, request, answer);
+    else json(answer, { file_id: "file_1", upload_url: `http://${request.headers.host}/put`, expires_at: "" });
+  });
+}
+
+test("a registration is repeated with the same idempotency key", async (t) => {
+  const keys: unknown[] = [];
+  const service = await registering(t, (_, request, answer) => {
+    keys.push(request.headers["idempotency-key"]);
+    if (keys.length === 1) answer.destroy();
+    else json(answer, { file_id: "file_1" });
+  });
+  await client(service).upload("ATOM", { format: "pdb" });
+  assert.equal(keys.length, 2);
+  assert.ok(keys[0]);
+  assert.equal(keys[0], keys[1]);
 });
 
 const record = (status: string, fraction = 0) => ({ job_id: ID, status, progress: { fraction } });
