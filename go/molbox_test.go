@@ -3,6 +3,7 @@ package molbox
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -208,6 +209,33 @@ func TestARegistrationIsRepeatedWithTheSameIdempotencyKey(t *testing.T) {
 	}
 	if len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] {
 		t.Fatal(keys)
+	}
+}
+
+func TestEachFileOfABuiltSystemHasANameOfItsOwn(t *testing.T) {
+	folder := t.TempDir()
+	for file, want := range map[string][2]string{
+		"system.prmtop": {"system.prmtop", "prmtop"},
+		"system.rst7":   {"system.rst7", "inpcrd"},
+		"villin.ENT":    {"villin", "pdb"},
+	} {
+		var sent workflow.FileRegistration
+		client := register(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+			if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+				t.Error(err)
+			}
+			fmt.Fprint(w, `{"file_id": "file_1"}`)
+		})
+		path := filepath.Join(folder, file)
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Upload(context.Background(), path, UploadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]string{*sent.Name, *sent.Format}; got != want {
+			t.Fatal(got, want)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 // ErrDamaged is of bytes that are not those that were sent; errors.Is finds it.
 var ErrDamaged = errors.New("the bytes are not those that were sent")
 
-// UploadOptions say how to register a file. What is empty is as the file's name and format suggest.
+// UploadOptions say how to register a file. What is empty is as the file's name and format suggest. The name is that of
+// the file without its extension, but for formats of built systems, which are many files of one name.
 type UploadOptions struct {
 	Name   string
 	Format string
@@ -49,7 +50,7 @@ func (c *Client) Upload(ctx context.Context, path string, options UploadOptions)
 	}
 	name := options.Name
 	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		name = usualName(path, extension)
 	}
 	link, err := Get[workflow.UploadLink](ctx, c, "/submit/upload-url", url.Values{"filetype": {format}})
 	if err != nil {
@@ -99,15 +100,35 @@ func (c *Client) put(ctx context.Context, file *os.File, size int64, link workfl
 	return hex.EncodeToString(digest.Sum(nil)), answer.Body.Close()
 }
 
-// usual is the format that an extension stands for.
+// usual is the format that an extension stands for; as in src/transfer.rs, which has the names, too.
 func usual(extension string) string {
 	switch extension {
 	case "ent":
 		return "pdb"
 	case "mmcif":
 		return "cif"
+	case "parm7":
+		return "prmtop"
+	case "rst7", "restrt", "ncrst":
+		return "inpcrd"
+	case "par":
+		return "prm"
+	case "ncdf", "netcdf":
+		return "nc"
+	case "cor":
+		return "crd"
 	}
 	return extension
+}
+
+// usualName is what a file is registered under. Files of built systems are many of one name.
+func usualName(path, extension string) string {
+	name := filepath.Base(path)
+	switch extension {
+	case "pdb", "ent", "cif", "mmcif", "sdf", "mol", "mol2", "xml", "dcd", "xtc", "trr", "nc", "ncdf", "netcdf", "gz":
+		return strings.TrimSuffix(name, filepath.Ext(name))
+	}
+	return name
 }
 
 // Download writes a registered file, or the bundle of a system, job or analysis, to a file of this machine. It is

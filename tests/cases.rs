@@ -26,6 +26,7 @@ struct Case {
     call: Call,
     #[serde(default = "four")]
     retries: u32,
+    file: Option<String>,
     part: Option<usize>,
     answers: Vec<Reply>,
     #[serde(default)]
@@ -94,6 +95,8 @@ struct Wanted {
     has: BTreeMap<String, String>,
     #[serde(default)]
     lacks: Vec<String>,
+    #[serde(default)]
+    sends: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -148,7 +151,7 @@ async fn run(case: Case) {
     let molbox = server.connection().retries(case.retries).workflow().unwrap();
 
     let start = Instant::now();
-    let result = called(case.call, &molbox, folder.path()).await;
+    let result = called(&case, &molbox, folder.path()).await;
     let least = Duration::from_secs(case.outcome.at_least_seconds.unwrap_or_default());
     assert!(start.elapsed() >= least, "{}: it did not wait", case.name);
 
@@ -164,8 +167,8 @@ async fn run(case: Case) {
     }
 }
 
-async fn called(call: Call, molbox: &Client, folder: &Path) -> Result<Done, Error> {
-    Ok(match call {
+async fn called(case: &Case, molbox: &Client, folder: &Path) -> Result<Done, Error> {
+    Ok(match case.call {
         Call::ViewJob => {
             Done::Status(molbox.job_view().job_id(JOB_ID).send().await?.into_inner().status)
         }
@@ -183,7 +186,15 @@ async fn called(call: Call, molbox: &Client, folder: &Path) -> Result<Done, Erro
             Done::Items(jobs.len())
         }
         Call::Upload => {
-            Done::Status(molbox.upload_bytes("pdb", content()).name("villin").await?.status)
+            let upload = match &case.file {
+                Some(name) => {
+                    let path = folder.join(name);
+                    fs::write(&path, content()).unwrap();
+                    molbox.upload(path)
+                }
+                None => molbox.upload_bytes("pdb", content()).name("villin"),
+            };
+            Done::Status(upload.await?.status)
         }
         Call::Download => {
             molbox.download_job(JOB_ID, folder.join("results.zip")).await?;
@@ -249,6 +260,12 @@ fn expect_requests(name: &str, base_url: &str, wanted: &[Wanted], received: &[Re
         }
         for header in &one.lacks {
             assert_eq!(request.header(header), None, "{name}: {header}");
+        }
+        if !one.sends.is_empty() {
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            for (field, value) in &one.sends {
+                assert_eq!(body.get(field), Some(value), "{name}: {field}");
+            }
         }
     }
 }

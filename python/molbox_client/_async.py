@@ -305,7 +305,8 @@ class AsyncClient:
         source : str, Path, bytes, MDAnalysis.AtomGroup, rdkit.Chem.Mol or (Topology, positions)
             A file of this machine, its bytes, or what another library has in memory.
         name : str, optional
-            Name to register it under. Default: that of the file without its extension.
+            Name to register it under. Default: that of the file, without its extension but for
+            formats of built systems, which are many files of one name.
         format : str, optional
             `pdb`, `sdf` and so on. Default: the extension of the file.
         """
@@ -318,7 +319,7 @@ class AsyncClient:
         progress: bool | None,
         idempotency_key: str | None = None,
     ) -> AsyncFile:
-        fields = {"format": what.format, "name": name or what.stem}
+        fields = {"format": what.format, "name": name or what.name}
         registration = body("FileRegistration", fields)
         link = await self._json("GET", "/submit/upload-url", params={"filetype": what.format})
         most, size = link.get("max_bytes"), what.size
@@ -367,7 +368,7 @@ class AsyncClient:
         while True:
             error: MolboxError
             try:
-                with shown(progress, f"upload {what.stem or what.format}", size) as bar:
+                with shown(progress, f"upload {what.name or what.format}", size) as bar:
                     request = self._http.build_request(
                         "PUT", link["upload_url"], headers=headers, content=chunks(bar)
                     )
@@ -385,12 +386,12 @@ class AsyncClient:
 
     async def _registered(self, what: Content, progress: bool | None) -> AsyncFile:
         """A file under its own name, uploaded unless the account has it already."""
-        stem = what.stem or "structure"
+        own = what.name or "structure"
         digest = await in_thread(what.sha256)
         nth = 1
         while True:
             # Names are unique in an account: another content of the same name gets a number.
-            name = stem if nth == 1 else f"{stem}-{nth}"
+            name = own if nth == 1 else f"{own}-{nth}"
             found = await self._ready(name)
             if found is None:
                 try:

@@ -13,8 +13,13 @@ from typing import IO, Any
 
 from ._errors import InvalidRequest
 
-# The format that an extension stands for, where it is not its name.
-_USUAL = {"ent": "pdb", "mmcif": "cif"}
+# The format that an extension stands for, where it is not its name; as in `src/transfer.rs`, which
+# has the names, too.
+_USUAL = {"ent": "pdb", "mmcif": "cif", "parm7": "prmtop", "par": "prm", "cor": "crd"}
+_USUAL |= {"rst7": "inpcrd", "restrt": "inpcrd", "ncrst": "inpcrd", "ncdf": "nc", "netcdf": "nc"}
+# What is known by its name without the extension. Files of built systems are many of one name.
+_OF_ONE_NAME = {"pdb", "ent", "cif", "mmcif", "sdf", "mol", "mol2", "xml", "dcd", "xtc", "trr"}
+_OF_ONE_NAME |= {"nc", "ncdf", "netcdf"}
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,8 @@ class Content:
 
     origin: Path | bytes
     format: str
-    # What the file is called, without its extension; none for what is no file.
-    stem: str | None = None
+    # What to register the file under; none for what is no file.
+    name: str | None = None
 
     @property
     def size(self) -> int:
@@ -80,7 +85,8 @@ def _of_file(path: Path, format: str | None) -> Content:
     found = format or _USUAL.get(extension, extension)
     if not found:
         raise InvalidRequest(f"format: {path} has no extension to tell it by; give it")
-    return Content(_unpacked(path), found, name.stem)
+    is_of_one_name = not extension or extension in _OF_ONE_NAME
+    return Content(_unpacked(path), found, name.stem if is_of_one_name else name.name)
 
 
 def _unpacked(path: Path) -> Path | bytes:

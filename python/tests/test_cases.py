@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,6 +28,15 @@ KINDS: dict[str, type[Exception]] = {
 }
 
 
+def to_upload(case: dict[str, Any], folder: Path) -> Path | None:
+    """The file of a case that has one."""
+    if "file" not in case:
+        return None
+    path = folder / str(case["file"])
+    path.write_bytes(CONTENT)
+    return path
+
+
 def blocking(case: dict[str, Any], base_url: str, folder: Path) -> Any:
     with molbox.Client(base_url, KEY, retries=case.get("retries", 4)) as client:
         match case["call"]:
@@ -42,6 +52,8 @@ def blocking(case: dict[str, Any], base_url: str, folder: Path) -> Any:
             case "list_jobs":
                 return list(client.jobs(status="succeeded"))
             case "upload":
+                if path := to_upload(case, folder):
+                    return client.upload(path)
                 return client.upload(CONTENT, format="pdb", name="villin")
             case "download":
                 return client.download(f"/retrieve/job/{JOB_ID}", folder / "results.zip")
@@ -67,6 +79,8 @@ async def asynchronous(case: dict[str, Any], base_url: str, folder: Path) -> Any
             case "list_jobs":
                 return await listed(client.jobs(status="succeeded"))
             case "upload":
+                if path := to_upload(case, folder):
+                    return await client.upload(path)
                 return await client.upload(CONTENT, format="pdb", name="villin")
             case "download":
                 return await client.download(f"/retrieve/job/{JOB_ID}", folder / "results.zip")
@@ -139,3 +153,6 @@ def expect_requests(
             assert request.headers.get(name) == value
         for name in one.get("lacks", []):
             assert name not in request.headers
+        if sends := one.get("sends"):
+            body = json.loads(request.body)
+            assert {name: body.get(name) for name in sends} == sends

@@ -14,7 +14,7 @@ type Schemas = components["schemas"];
 type Ended = { status: string; finished_at?: string; error?: Schemas["Failure"] };
 
 export interface UploadOptions {
-  /** Name in the account. Default: that of a `File`, without its extension. */
+  /** Name in the account. Default: that of a `File`, whole for formats of built systems, else without its extension. */
   name?: string;
   /** `pdb`, `sdf` and so on. Default: the extension of a `File`. */
   format?: string;
@@ -50,8 +50,8 @@ export class Molbox extends Client<WorkflowPaths> {
   ): Promise<Schemas["FileRecord"]> {
     const bytes = await bytesOf(content);
     const file = content instanceof Blob && "name" in content ? String(content.name) : undefined;
-    const stem = file?.replace(/\.[^.]*$/, "");
-    const extension = format ?? (file?.includes(".") ? usual(file.replace(/^.*\./, "")) : undefined);
+    const ending = file?.includes(".") ? file.replace(/^.*\./, "").toLowerCase() : undefined;
+    const extension = format ?? (ending === undefined ? undefined : (USUAL.get(ending) ?? ending));
     if (!extension) throw new MolboxError("format: a content without a file's name needs one");
     const link = await this.get("/submit/upload-url", { query: { filetype: extension }, signal });
     if (link.max_bytes !== undefined && bytes.length > link.max_bytes) {
@@ -60,7 +60,7 @@ export class Molbox extends Client<WorkflowPaths> {
     const headers: Record<string, string> = link.content_type ? { "content-type": link.content_type } : {};
     await this.connection.sendWithoutKey(link.upload_url, { method: "PUT", headers, body: bytes as BodyInit }, signal);
     const registered = await this.post("/submit/file/", {
-      body: { file_id: link.file_id, format: extension, name: name ?? stem, type },
+      body: { file_id: link.file_id, format: extension, name: name ?? usualName(file, ending), type },
       signal,
     });
     const digest = new Sha256().update(bytes).hex();
@@ -252,8 +252,25 @@ async function bytesOf(content: Blob | Uint8Array | ArrayBuffer | string): Promi
   return content instanceof Uint8Array ? content : new Uint8Array(content);
 }
 
-/** The format that an extension stands for. */
-function usual(extension: string): string {
-  return { ent: "pdb", mmcif: "cif" }[extension.toLowerCase()] ?? extension.toLowerCase();
+/** The format that an extension stands for, where it is not its name; as in `src/transfer.rs`, which has the names, too. */
+const USUAL = new Map([
+  ["ent", "pdb"],
+  ["mmcif", "cif"],
+  ["parm7", "prmtop"],
+  ["rst7", "inpcrd"],
+  ["restrt", "inpcrd"],
+  ["ncrst", "inpcrd"],
+  ["par", "prm"],
+  ["ncdf", "nc"],
+  ["netcdf", "nc"],
+  ["cor", "crd"],
+]);
+
+/** What is known by its name without the extension. Files of built systems are many of one name. */
+const OF_ONE_NAME = /^(pdb|ent|cif|mmcif|sdf|mol2?|xml|dcd|xtc|trr|nc|ncdf|netcdf|gz)$/;
+
+/** The name that a file is registered under, unless another is given. */
+function usualName(file: string | undefined, ending: string | undefined): string | undefined {
+  return ending !== undefined && OF_ONE_NAME.test(ending) ? file?.slice(0, -ending.length - 1) : file;
 }
 

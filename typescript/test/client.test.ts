@@ -198,6 +198,23 @@ test("a registration is repeated with the same idempotency key", async (t) => {
   assert.equal(keys[0], keys[1]);
 });
 
+test("each file of a built system has a name of its own", async (t) => {
+  const sent: unknown[] = [];
+  const service = await registering(t, (body, _, answer) => {
+    const { name, format } = JSON.parse(body) as { name?: string; format: string };
+    sent.push([name, format]);
+    json(answer, { file_id: "file_1" });
+  });
+  for (const name of ["system.prmtop", "system.rst7", "villin.ENT"]) {
+    await client(service).upload(new File(["ATOM"], name));
+  }
+  assert.deepEqual(sent, [
+    ["system.prmtop", "prmtop"],
+    ["system.rst7", "inpcrd"],
+    ["villin", "pdb"],
+  ]);
+});
+
 const record = (status: string, fraction = 0) => ({ job_id: ID, status, progress: { fraction } });
 
 test("a wait follows the events of a job to its end", async (t) => {
