@@ -33,6 +33,8 @@ const (
 	firstDelay = 250 * time.Millisecond
 	// A longer delay that the service asks for is left to the caller.
 	longestDelay = time.Minute
+	// A margin may wait a minute for its turn and be calculated for five, in which nothing is sent.
+	longestMargin = 7 * time.Minute
 	// An error's body is read up to here, and a record's.
 	maxErrorBytes  = 1 << 20
 	maxRecordBytes = 256 << 20
@@ -76,14 +78,35 @@ func New(baseURL, key string) (*Client, error) {
 		}
 		return nil
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = time.Minute
+	usual := http.DefaultTransport.(*http.Transport).Clone()
+	usual.ResponseHeaderTimeout = time.Minute
+	margin := usual.Clone()
+	margin.ResponseHeaderTimeout = longestMargin
 	return &Client{
-		HTTP:    &http.Client{CheckRedirect: atOrigin, Transport: transport},
+		HTTP:    &http.Client{CheckRedirect: atOrigin, Transport: transports{usual, margin}},
 		Retries: 4,
 		base:    base,
 		key:     key,
 	}, nil
+}
+
+// transports has the patience that an answer needs: margins, which are calculated while the connection waits, need more.
+type transports struct {
+	*http.Transport
+	margin *http.Transport
+}
+
+func (t transports) RoundTrip(request *http.Request) (*http.Response, error) {
+	if strings.Contains(request.URL.Path, "/margin/") {
+		return t.margin.RoundTrip(request)
+	}
+	return t.Transport.RoundTrip(request)
+}
+
+// CloseIdleConnections is what http.Client calls.
+func (t transports) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	t.margin.CloseIdleConnections()
 }
 
 // Refusal is the service's answer to what it did not do; errors.As finds it.

@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"molbox/workflow"
 )
@@ -21,11 +23,10 @@ const jobID = "job_0123456789abcdefghij"
 // serve answers with a function that also gets the number of the request, from 0.
 func serve(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, nth int)) *Client {
 	t.Helper()
-	nth := 0
+	var nth atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Counted before: an answer may break off.
-		nth++
-		answer(w, r, nth-1)
+		answer(w, r, int(nth.Add(1)-1))
 	}))
 	t.Cleanup(server.Close)
 	client, err := New(server.URL, "mbx_secret")
@@ -90,6 +91,40 @@ func TestWhatMayNotBeDoneTwiceIsNotRepeated(t *testing.T) {
 	var refusal *Refusal
 	if !errors.As(err, &refusal) || refusal.Status != http.StatusBadGateway || n != 1 {
 		t.Fatal(err, n)
+	}
+}
+
+func TestAMarginIsWaitedForLongerThanARecord(t *testing.T) {
+	waiting, isOver := make(chan bool, 1), make(chan bool)
+	client := serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		if strings.HasPrefix(r.URL.Path, "/margin/") {
+			waiting <- true
+			<-isOver
+			fmt.Fprint(w, `{}`)
+			return
+		}
+		<-r.Context().Done()
+	})
+	client.Retries = 0
+	each := client.HTTP.Transport.(transports)
+	if each.margin.ResponseHeaderTimeout != 7*time.Minute {
+		t.Fatal(each.margin.ResponseHeaderTimeout)
+	}
+	each.ResponseHeaderTimeout = 50 * time.Millisecond
+	margin := make(chan error)
+	go func() {
+		path := "/margin/submit_job/historical/json"
+		_, err := Post[map[string]any](context.Background(), client, path, struct{}{})
+		margin <- err
+	}()
+	<-waiting
+	// The margin was asked for before, and so has waited for longer.
+	if _, err := Get[workflow.Account](context.Background(), client, "/info/account", nil); err == nil {
+		t.Error("a record is waited for without end")
+	}
+	close(isOver)
+	if err := <-margin; err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -91,5 +91,12 @@ export class Client<Paths extends object> {
   }
 }
 
+/** A margin may wait a minute for its turn and be calculated for five, in which nothing is sent. */
+const LONGEST_MARGIN_MS = 420_000;
+
 /** A client of the margin endpoint. */
-export class MolboxMargin extends Client<MarginPaths> {}
+export class MolboxMargin extends Client<MarginPaths> {
+  constructor(options: ConnectionOptions) {
+    super({ ...options, timeout: options.timeout ?? LONGEST_MARGIN_MS });
+  }
+}

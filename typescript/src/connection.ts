@@ -9,7 +9,7 @@ export interface ConnectionOptions {
   apiKey: string;
   /** How often a request is repeated after a transient error. Default: 4. */
   retries?: number;
-  /** How long the head of an answer is waited for, in milliseconds. Default: 60 000. */
+  /** How long the head of an answer is waited for, in milliseconds. Default: 60 000, of margins 420 000. */
   timeout?: number;
   /** In the place of the global `fetch`. */
   fetch?: typeof fetch;

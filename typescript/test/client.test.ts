@@ -11,6 +11,7 @@ import {
   DamagedError,
   Molbox,
   MolboxError,
+  MolboxMargin,
   RefusedError,
   TaskFailedError,
   TimedOutError,
@@ -119,6 +120,30 @@ test("a service that does not answer is given up, and a signal ends a call", asy
   const call = client(service).get("/info/account", { signal: stop.signal });
   stop.abort(new Error("enough"));
   await assert.rejects(call, /enough/);
+});
+
+test("a margin is waited for as long as the service may take, unless another time is given", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const silent = (_: unknown, request?: RequestInit) =>
+    new Promise<Response>((_, reject) => request?.signal?.addEventListener("abort", () => reject(new Error("over"))));
+  for (const [given, limit] of [
+    [undefined, 420_000],
+    [5_000, 5_000],
+  ] as const) {
+    const options = { baseUrl: "http://margins", apiKey: "mbx_secret", retries: 0, timeout: given };
+    const call = new MolboxMargin({ ...options, fetch: silent }).post("/margin/submit_job/historical/{data_format}", {
+      path: { data_format: "json" },
+      query: { shape: "report" },
+      body: { portfolio: { futures: [] } },
+    });
+    let isOver = false;
+    const over = assert.rejects(call, ConnectionError).finally(() => (isOver = true));
+    t.mock.timers.tick(limit - 1);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(isOver, false);
+    t.mock.timers.tick(1);
+    await over;
+  }
 });
 
 test("a download that breaks is resumed, and its digest is that of the whole", async (t) => {
