@@ -1230,9 +1230,9 @@ class AsyncJob(AsyncTask):
         return await in_thread(lambda: _results.universe(files, options))
 
     async def trajectory(self) -> Any:
-        """Topology and production trajectory as an `mdtraj.Trajectory`."""
+        """Topology and production trajectory as an `mdtraj.Trajectory`, with times in ps."""
         files = await self.files()
-        return await in_thread(lambda: _results.mdtraj_trajectory(files))
+        return await in_thread(lambda: _results.mdtraj_trajectory(files, self.data))
 
     async def energies(self) -> pandas.DataFrame:
         """The log of every stage: `stage` and `row` index it, columns have units in their names."""
@@ -1253,7 +1253,7 @@ class AsyncJob(AsyncTask):
         return [str(stage["name"]) for stage in self.data.get("stages") or []]
 
     def cite(self) -> str:
-        """A paragraph of methods for a paper, and what to cite."""
+        """A paragraph of methods for a paper, of the stages that have ended, and what to cite."""
         return _results.methods(self.data)
 
     async def analyze(

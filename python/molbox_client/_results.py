@@ -74,12 +74,24 @@ def listed(folder: Path) -> dict[str, Path]:
 
 def trajectory_of(files: Mapping[str, Path]) -> tuple[Path, Path]:
     """Topology and trajectory: of the production, else of the last stage that has one."""
-    stages = [name for name in files if name.endswith(_TRAJECTORIES) and "/" not in name]
-    ordered = sorted(stages, key=lambda name: (name.startswith("production."), name))
+    # The excerpt is of production, too, and has other atoms than the system.
+    stages = [
+        name
+        for name in files
+        if name.endswith(_TRAJECTORIES) and "/" not in name and not name.startswith("excerpt.")
+    ]
+    ordered = sorted(stages, key=_place)
     if not ordered:
         raise NoResult("there is no trajectory: no stage has written a frame")
     stem = ordered[-1].rsplit(".", 1)[0]
     return structure_of(files, stem, "system/system"), files[ordered[-1]]
+
+
+def _place(name: str) -> tuple[bool, int, str]:
+    """Where the stage of a file comes: equilibrations by their numbers, production after them."""
+    stage = name.rsplit(".", 1)[0]
+    number = stage.rpartition("_")[2]
+    return stage == "production", int(number) if number.isdecimal() else 0, name
 
 
 def structure_of(files: Mapping[str, Path], *stems: str) -> Path:
@@ -115,14 +127,36 @@ def universe(files: Mapping[str, Path], options: Mapping[str, Any]) -> Any:
     return made
 
 
-def mdtraj_trajectory(files: Mapping[str, Path]) -> Any:
-    """Topology and trajectory, by mdtraj."""
+def mdtraj_trajectory(files: Mapping[str, Path], job: Mapping[str, Any]) -> Any:
+    """Topology and trajectory, by mdtraj, with the times of a job's record."""
     mdtraj = needed("mdtraj", "mdtraj")
     topology, trajectory = trajectory_of(files)
     read = str(topology)
     if topology.suffix == ".cif":
         read = mdtraj.Topology.from_openmm(_read_mmcif(topology).topology)
-    return mdtraj.load(str(trajectory), top=read)
+    loaded = mdtraj.load(str(trajectory), top=read)
+    interval = _interval_ps(job.get("parameters") or {}, trajectory.stem)
+    if trajectory.suffix == ".dcd" and interval:
+        # Of a DCD mdtraj gives the numbers of the frames as their times. The first is of the end of
+        # an interval.
+        loaded.time = [interval * nth for nth in range(1, loaded.n_frames + 1)]
+    return loaded
+
+
+def _interval_ps(parameters: Mapping[str, Any], stage: str) -> float | None:
+    """Time between frames of a stage; none where the record does not have it."""
+    settings = _settings_of(parameters, stage)
+    frequency, timestep_fs = settings.get("traj_freq"), parameters.get("integration_timestep")
+    return frequency * timestep_fs * 1e-3 if frequency and timestep_fs else None
+
+
+def _settings_of(parameters: Mapping[str, Any], stage: str) -> Mapping[str, Any]:
+    """What a stage was to be like: `production`, or `equilibration_1` and so on."""
+    equilibration = enumerate(parameters.get("equilibration") or [], 1)
+    settings: dict[str, Any] = {f"equilibration_{nth}": one for nth, one in equilibration}
+    settings["production"] = parameters.get("production") or {}
+    found: Mapping[str, Any] = settings.get(stage, {})
+    return found
 
 
 def energies(files: Mapping[str, Path], stages: Sequence[str]) -> pandas.DataFrame:
@@ -185,17 +219,28 @@ def methods(job: Mapping[str, Any]) -> str:
         words.append(f"The time step was {timestep:g} fs.")
     if (cutoff := parameters.get("non_bonded_cutoff")) is not None:
         words.append(f"Non-bonded interactions were cut off at {cutoff:g} nm.")
-    for step in parameters.get("equilibration") or []:
-        words.append(f"The system was equilibrated for {_stage(step)}.")
-    if production := parameters.get("production"):
-        words.append(f"Production took {_stage(production)}.")
+    for stage in job.get("stages") or []:
+        settings = _settings_of(parameters, stage["name"])
+        if stage["name"] == "minimization" or not timestep:
+            continue
+        done = _stage(settings, stage["steps"] * timestep * 1e-6)
+        is_production = stage["name"] == "production"
+        words.append(
+            f"Production took {done}."
+            if is_production
+            else f"The system was equilibrated for {done}."
+        )
+    if job.get("status") != "succeeded":
+        words.append(
+            f"The job is {job.get('status')}: these are the stages that have ended, and no others."
+        )
     references = [f"- {citation}" for citation in job.get("citations") or []]
     return "\n".join([" ".join(words), *([""] if references else []), *references])
 
 
-def _stage(stage: Mapping[str, Any]) -> str:
+def _stage(stage: Mapping[str, Any], time_ns: float) -> str:
     ensemble = {"NPT": "constant pressure", "NVT": "constant volume"}.get(stage.get("type", ""))
-    text = f"{stage.get('time', 0):g} ns" + (f" at {ensemble}" if ensemble else "")
+    text = f"{time_ns:g} ns" + (f" at {ensemble}" if ensemble else "")
     if mask := stage.get("restraint_mask"):
         text += f", with {stage.get('restraint_force', 0):g} kJ/mol·nm² on {mask}"
     return text

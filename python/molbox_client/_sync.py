@@ -1230,9 +1230,9 @@ class Job(Task):
         return in_thread(lambda: _results.universe(files, options))
 
     def trajectory(self) -> Any:
-        """Topology and production trajectory as an `mdtraj.Trajectory`."""
+        """Topology and production trajectory as an `mdtraj.Trajectory`, with times in ps."""
         files = self.files()
-        return in_thread(lambda: _results.mdtraj_trajectory(files))
+        return in_thread(lambda: _results.mdtraj_trajectory(files, self.data))
 
     def energies(self) -> pandas.DataFrame:
         """The log of every stage: `stage` and `row` index it, columns have units in their names."""
@@ -1253,7 +1253,7 @@ class Job(Task):
         return [str(stage["name"]) for stage in self.data.get("stages") or []]
 
     def cite(self) -> str:
-        """A paragraph of methods for a paper, and what to cite."""
+        """A paragraph of methods for a paper, of the stages that have ended, and what to cite."""
         return _results.methods(self.data)
 
     def analyze(

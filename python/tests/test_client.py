@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -696,6 +697,52 @@ def test_what_to_cite_is_a_paragraph_and_the_references_of_the_record() -> None:
     assert "with molbox and OpenMM. The temperature was 310 K. The time step was 4 fs." in text
     assert "equilibrated for 0.1 ns at constant volume, with 1000 kJ/mol·nm² on !:HOH" in text
     assert text.count("\n- ") == 9
+
+
+def test_what_to_cite_is_of_the_stages_that_have_ended() -> None:
+    record = example("job_view.200.succeeded.json")
+    minimized, first, _, _ = record["stages"]
+    cancelled = record | {"status": "cancelled", "stages": [minimized, first]}
+    text = molbox.Job(unreachable(), cancelled).cite()
+    assert text.count("equilibrated for") == 1
+    assert "equilibrated for 0.1 ns at constant volume" in text
+    assert "Production" not in text
+    assert "The job is cancelled: these are the stages that have ended, and no others." in text
+    extended = {"name": "production", "steps": 3_000_000, "frames": 600, "seconds": 1.0}
+    text = molbox.Job(unreachable(), record | {"stages": [extended]}).cite()
+    assert "Production took 12 ns at constant pressure." in text
+    assert "The job is" not in text
+
+
+def test_the_last_equilibration_is_the_one_of_the_highest_number_and_no_excerpt() -> None:
+    names = ["equilibration_9.dcd", "equilibration_12.dcd", "excerpt.dcd", "system/system.pdb"]
+    files = {name: Path(name) for name in names}
+    assert _results.trajectory_of(files)[1] == Path("equilibration_12.dcd")
+    files["production.xtc"] = Path("production.xtc")
+    assert _results.trajectory_of(files)[1] == Path("production.xtc")
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [
+        ("production.dcd", [20, 40, 60]),
+        ("equilibration_1.dcd", [20, 40, 60]),
+        # Its frames have times of their own.
+        ("production.xtc", [0, 1, 2]),
+    ],
+)
+def test_frames_for_mdtraj_have_the_times_of_the_simulation(
+    name: str, times: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(path: str, top: str) -> SimpleNamespace:
+        assert (path, top) == (name, "system/system.pdb")
+        # What mdtraj makes of a DCD, whose times it does not read.
+        return SimpleNamespace(n_frames=3, time=[0, 1, 2])
+
+    monkeypatch.setitem(sys.modules, "mdtraj", SimpleNamespace(load=load))
+    files = {one: Path(one) for one in (name, "system/system.pdb")}
+    record = example("job_view.200.succeeded.json")
+    assert _results.mdtraj_trajectory(files, record).time == times
 
 
 def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
