@@ -734,6 +734,13 @@ class AsyncClient:
                 async for chunk in response.aiter_bytes():
                     part.append(chunk)
                     bar.update(len(chunk))
+            if total is not None and part.size < total:
+                kept = f"{part.size} of {total} bytes arrived, kept in {part.path}"
+                raise ConnectionFailed(f"{path}: {kept}; download again to resume")
+            if total is not None and part.size > total:
+                part.discard()
+                raise Damaged(f"{to}: {part.size} bytes arrived, not {total}; it was removed")
+            return await in_thread(lambda: part.finish(to))
         except httpx.TransportError as cause:
             kept = f"{part.size} bytes arrived, kept in {part.path}; download again to resume"
             raise ConnectionFailed(f"{path}: {kept}") from cause
@@ -743,13 +750,6 @@ class AsyncClient:
         finally:
             part.close()
             await response.aclose()
-        if total is not None and part.size < total:
-            kept = f"{part.size} of {total} bytes arrived, kept in {part.path}"
-            raise ConnectionFailed(f"{path}: {kept}; download again to resume")
-        if total is not None and part.size > total:
-            part.discard()
-            raise Damaged(f"{to}: {part.size} bytes arrived, not {total}; it was removed")
-        return part.finish(to)
 
     async def _opened(
         self, path: str, to: Path, part: Part | None, headers: dict[str, str]

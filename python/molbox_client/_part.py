@@ -8,6 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -38,41 +42,43 @@ def content_range(response: httpx.Response) -> tuple[int, int | None] | None:
 
 
 class Part:
-    """A file that grows, and the digest of what is in it."""
+    """A file that grows, and that no other process appends to as long as it is open.
 
-    def __init__(self, path: Path, etag: str, *, is_new: bool) -> None:
-        self.path, self.etag, self.size = path, etag, 0
-        self._sha256 = hashlib.sha256()
-        if not is_new:
-            with path.open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    self._add(chunk)
-        self._file: IO[bytes] = path.open("wb" if is_new else "ab")
+    Another that wants it, of this client or of the Rust one, begins a part of its own.
+    """
+
+    def __init__(self, path: Path, file: IO[bytes], etag: str) -> None:
+        self.path, self.etag = path, etag
+        self._file = file
+        self.size = file.seek(0, os.SEEK_END)
 
     @classmethod
     def create(cls, to: Path, etag: str) -> Part:
         """A new, empty part."""
         known = digest(etag)
-        name = f"{to.name}.{known}.part" if known else f"{to.name}.part"
-        return cls(to.with_name(name), etag, is_new=True)
+        path = to.with_name(f"{to.name}.{known}.part" if known else f"{to.name}.part")
+        file = _locked(path, "a+b")
+        while file is None:
+            path = to.with_name(f"{path.name.removesuffix('.part')}.{secrets.token_hex(4)}.part")
+            file = _locked(path, "a+b")
+        file.truncate(0)
+        return cls(path, file, etag)
 
     @classmethod
     def left_behind(cls, to: Path) -> Part | None:
         """What an earlier download to the same target left; its name has the digest of all."""
-        pattern = re.compile(re.escape(to.name) + r"\.([0-9a-f]{64})\.part")
+        pattern = re.compile(re.escape(to.name) + r"\.([0-9a-f]{64})(\.[0-9a-f]{8})?\.part")
         for entry in to.parent.iterdir():
             if match := pattern.fullmatch(entry.name):
-                return cls(entry, f'"sha256-{match[1]}"', is_new=False)
+                with suppress(FileNotFoundError):
+                    if file := _locked(entry, "r+b"):
+                        return cls(entry, file, f'"sha256-{match[1]}"')
         return None
-
-    def _add(self, chunk: bytes) -> None:
-        self._sha256.update(chunk)
-        self.size += len(chunk)
 
     def append(self, chunk: bytes) -> None:
         """More of the content."""
         self._file.write(chunk)
-        self._add(chunk)
+        self.size += len(chunk)
 
     def close(self) -> None:
         """Keep what has arrived; another download resumes it."""
@@ -84,8 +90,17 @@ class Part:
 
     def discard(self) -> None:
         """Remove what is of no use."""
+        with self._leaving():
+            self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """For the end of the part: nobody else gets hold of it before, where that can be."""
+        if sys.platform == "win32":
+            # Files that are open are neither moved nor removed there.
+            self._file.close()
+        yield
         self._file.close()
-        self.path.unlink(missing_ok=True)
 
     def is_continued_by(self, response: httpx.Response) -> bool:
         """Whether an answer has what is missing of the same content."""
@@ -120,11 +135,49 @@ class Part:
         return None
 
     def finish(self, to: Path) -> Path:
-        """Put the whole in its place, once its digest is right."""
-        self.close()
-        promised, found = digest(self.etag), self._sha256.hexdigest()
+        """Put the whole in its place, once its size and digest are right: those of the file.
+
+        What arrived may not be what is there: a program without locks may have written to it.
+        """
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        promised, sha256, size = digest(self.etag), hashlib.sha256(), 0
+        self._file.seek(0)
+        while chunk := self._file.read(CHUNK_BYTES):
+            sha256.update(chunk)
+            size += len(chunk)
+        found = sha256.hexdigest()
         if promised is not None and promised != found:
-            self.path.unlink()
+            self.discard()
             raise Damaged(f"{to}: SHA-256 is {found}, not {promised}; it was removed")
-        os.replace(self.path, to)
+        if size != self.size:
+            self.discard()
+            raise Damaged(f"{to}: has {size} bytes, not {self.size}; it was removed")
+        with self._leaving():
+            os.replace(self.path, to)
         return to
+
+
+def _locked(path: Path, mode: str) -> IO[bytes] | None:
+    """A file that is open and locked; none when another process has it.
+
+    Windows and some network drives have no such lock: there the digest alone tells.
+    """
+    file: IO[bytes] = path.open(mode)
+    if sys.platform == "win32":
+        return file
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except OSError:
+        return file
+    # Whoever had it may have moved it to its place, or removed it, before it was locked here.
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
+    file.close()
+    return None

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ import pytest
 import molbox_client as molbox
 from molbox_client import _results
 
-from .fake import JOB_ID, KEY, Service, example
+from .fake import CONTENT, DIGEST, JOB_ID, KEY, Service, example
 
 FOLDER = Path(__file__).resolve().parents[1]
 SUCCEEDED = {"example": "job_view.200.succeeded.json"}
@@ -613,6 +613,46 @@ def test_a_download_under_the_name_of_a_file_replaces_no_other_content(
     assert file.download(path).read_bytes() == b"END\n"
     # What is there already is what was asked for.
     assert file.download() == path
+
+
+def in_two(meanwhile: Callable[[], object]) -> molbox.Client:
+    """A client that gets a content in two parts, between which something happens."""
+
+    def parts() -> Iterator[bytes]:
+        yield CONTENT[:500]
+        meanwhile()
+        yield CONTENT[500:]
+
+    headers = {"etag": f'"sha256-{DIGEST}"', "content-length": str(len(CONTENT))}
+    return answering({"GET": httpx.Response(200, headers=headers, content=parts())})
+
+
+def test_two_downloads_to_one_target_write_to_no_common_part(tmp_path: Path) -> None:
+    target = tmp_path / "results.zip"
+    path = f"/retrieve/job/{JOB_ID}"
+    parts: list[list[str]] = []
+
+    def other() -> None:
+        def seen() -> None:
+            parts.append(sorted(one.name for one in tmp_path.iterdir()))
+
+        in_two(seen).download(path, target)
+        assert target.read_bytes() == CONTENT
+
+    assert in_two(other).download(path, target).read_bytes() == CONTENT
+    assert [len(names) for names in parts] == [2]
+    assert [one.name for one in tmp_path.iterdir()] == ["results.zip"]
+
+
+def test_a_download_is_what_is_on_the_disk(tmp_path: Path) -> None:
+    def damage() -> None:
+        (part,) = tmp_path.iterdir()
+        with part.open("r+b") as file:
+            file.write(b"another process")
+
+    with pytest.raises(molbox.Damaged, match="SHA-256 is"):
+        in_two(damage).download(f"/retrieve/job/{JOB_ID}", tmp_path / "results.zip")
+    assert list(tmp_path.iterdir()) == []
 
 
 def bundle(folder: Path) -> bytes:
