@@ -47,8 +47,8 @@ def retry_delay(error: Refused, attempt: int, *, is_repeatable: bool) -> float |
         return None
     if error.retry_after is None:
         return backoff(attempt)
-    delay = error.retry_after + backoff(0) / 2
-    return delay if delay <= LONGEST_DELAY else None
+    # A minute is what the service itself asks for; what is added is so that not all come at once.
+    return error.retry_after + backoff(0) / 2 if error.retry_after <= LONGEST_DELAY else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -453,6 +453,24 @@ def test_a_file_that_the_account_has_already_is_not_uploaded_again(tmp_path: Pat
     assert [(one["batch_index"], one["seed"]) for one in asked] == [(0, 5), (1, 6)]
 
 
+@pytest.mark.parametrize(("asked", "is_repeated"), [("60", True), ("61", False)])
+def test_a_minute_that_the_service_asks_for_is_waited_and_no_more(
+    asked: str, is_repeated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("molbox_client._sync.sleep", slept.append)
+    answers = [{"status": 429, "headers": {"retry-after": asked}}, SUCCEEDED]
+    with Service(answers) as service, molbox.Client(service.base_url, KEY) as client:
+        if is_repeated:
+            assert client.job(JOB_ID).status == "succeeded"
+            assert slept == [pytest.approx(60, abs=1)]
+            assert slept[0] >= 60
+        else:
+            with pytest.raises(molbox.TooManyRequests) as refused:
+                client.job(JOB_ID)
+            assert (refused.value.retry_after, slept) == (61, [])
+
+
 # Waiting.
 
 
