@@ -44,7 +44,7 @@ from ._progress import Progress, shown, shown_task
 from ._request import body
 from ._settings import Settings, cache_path, no_key, resolve
 from ._source import Content, content, is_file
-from ._waiting_sync import in_thread, sleep
+from ._waiting_sync import in_thread, interruptions, sleep
 
 if TYPE_CHECKING:
     import MDAnalysis
@@ -798,7 +798,7 @@ class Client:
                 if not watch.look(task._view()):
                     self._by_events(watch)
                     self._by_asking(watch)
-        except KeyboardInterrupt:
+        except interruptions():
             back = f"client.{task.kind}({task.id!r}).wait()"
             print(f"molbox: {task.id} goes on without you; return by {back}", file=sys.stderr)
             raise

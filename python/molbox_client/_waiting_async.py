@@ -15,6 +15,13 @@ async def sleep(seconds: float) -> None:
     await anyio.sleep(seconds)
 
 
+def interruptions() -> tuple[type[BaseException], ...]:
+    """What ends a wait from outside: from Python 3.11, asyncio makes a cancellation of Ctrl-C."""
+    import anyio
+
+    return KeyboardInterrupt, anyio.get_cancelled_exc_class()
+
+
 async def in_thread(work: Callable[[], T]) -> T:
     """Do what reads and calculates for long, while others run."""
     import anyio.to_thread

@@ -14,6 +14,11 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def interruptions() -> tuple[type[BaseException], ...]:
+    """What ends a wait from outside."""
+    return (KeyboardInterrupt,)
+
+
 def in_thread(work: Callable[[], T]) -> T:
     """Do what reads and calculates for long."""
     return work()

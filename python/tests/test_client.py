@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import inspect
@@ -459,7 +460,8 @@ def test_a_minute_that_the_service_asks_for_is_waited_and_no_more(
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr("molbox_client._sync.sleep", slept.append)
-    answers = [{"status": 429, "headers": {"retry-after": asked}}, SUCCEEDED]
+    refusal = {"status": 429, "headers": {"retry-after": asked}}
+    answers: list[dict[str, Any]] = [refusal, SUCCEEDED]
     with Service(answers) as service, molbox.Client(service.base_url, KEY) as client:
         if is_repeated:
             assert client.job(JOB_ID).status == "succeeded"
@@ -567,6 +569,32 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_return(
     try:
         with pytest.raises(KeyboardInterrupt):
             molbox.Job(client, example("job_submit.200.json")).wait(on_progress=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    printed = capsys.readouterr()
+    assert f"return by client.job('{JOB_ID}').wait()" in printed.err
+    assert printed.out == ""
+
+
+def test_ctrl_c_in_a_wait_of_asyncio_says_how_to_return(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    running = httpx.Response(200, json=example("job_view.200.running.json"))
+
+    def interrupt(_: molbox.AsyncJob) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def wait() -> None:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: running))
+        client = molbox.AsyncClient("http://service/local", KEY, http=http)
+        job = molbox.AsyncJob(client, example("job_submit.200.json"))
+        await job.wait(on_progress=interrupt)
+
+    # What a shell starts in the background ignores it; asyncio takes over the usual one alone.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(wait())
     finally:
         signal.signal(signal.SIGINT, before)
     printed = capsys.readouterr()
