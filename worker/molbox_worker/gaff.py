@@ -246,7 +246,9 @@ def _amber_home() -> Path | None:
     found = find_spec("acpype")
     if found is None or not found.submodule_search_locations:
         return None
-    return Path(next(iter(found.submodule_search_locations))) / "amber_linux"
+    # The package of conda-forge is without them.
+    home = Path(next(iter(found.submodule_search_locations))) / "amber_linux"
+    return home if home.is_dir() else None
 
 
 def _am1_bcc(programs: Programs, molecule: Chem.Mol) -> tuple[list[float], list[TaskWarning]]:

@@ -15,6 +15,7 @@ from rdkit import Chem
 from rdkit.Chem import AllChem
 from test_gromacs_energies import compare, needs_gmx_d
 
+from molbox_worker.gaff import has_tools
 from molbox_worker.ligand import rotation_matrix
 
 XYLENE = DATA / "p-xylene.mol2"
@@ -42,6 +43,16 @@ def charges(directory: Directory, name: str = "PXY") -> NDArray[np.float64]:
 def ligand_positions(directory: Directory, name: str = "PXY") -> NDArray[np.float64]:
     file = structure(directory, "prepared")
     return positions_nm(file)[[atom.index for atom in file.topology.atoms() if atom.residue.name == name]]
+
+
+def test_an_acpype_without_the_programs_of_amber_is_no_tool_for_ligands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert has_tools()
+    (tmp_path / "acpype").mkdir()
+    (tmp_path / "acpype/__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not has_tools()
 
 
 @pytest.fixture(scope="module")
