@@ -409,15 +409,27 @@ impl<'a> Walk<'a> {
             } else if !others.is_empty() {
                 self.compatible(&at, "response-removed", "is gone, others stand for it");
                 others.iter().for_each(|new| self.response(old, self.new.follow(new), &at));
-            } else if status.starts_with(['1', '2', '3']) {
+            } else if is_success(status) {
                 self.breaking(&at, "response-removed", "is gone");
             } else {
                 // Clients expect any failure, and one that no longer comes is none.
                 self.compatible(&at, "response-removed", "is gone");
             }
         }
-        for status in after.keys().filter(|status| !before.contains_key(*status)) {
-            self.compatible(&format!("response {status}"), "response-added", "is new");
+        for (status, new) in after.iter().filter(|(status, _)| !before.contains_key(*status)) {
+            let at = format!("response {status}");
+            let range = format!("{}XX", status.chars().next().unwrap_or_default());
+            // Clients were told of it by what stood for it.
+            let covering = [&range, "DEFAULT"].into_iter().find_map(|key| before.get(key));
+            if let Some(old) = covering {
+                self.compatible(&at, "response-added", "is new, and others stood for it");
+                self.response(self.old.follow(old), self.new.follow(new), &at);
+            } else if is_success(status) {
+                self.breaking(&at, "response-added", "is new, and no failure");
+            } else {
+                // Clients expect any failure.
+                self.compatible(&at, "response-added", "is new");
+            }
         }
     }
 
@@ -696,6 +708,11 @@ fn is_single(api: &Api, parameter: &Value) -> bool {
 
 fn is_prefixed(style: &str) -> bool {
     matches!(style, "label" | "matrix")
+}
+
+/// Whether clients take an answer of this status for what they asked for.
+fn is_success(status: &str) -> bool {
+    status.starts_with(['1', '2', '3'])
 }
 
 fn by_status(responses: &Value) -> BTreeMap<String, &Value> {

@@ -36,6 +36,6 @@ mod values;
 pub use admit::violations;
 pub use finding::{Direction, Effect, Finding, Rust, RustChange, Verdict};
 pub use languages::Language;
-pub use report::Report;
+pub use report::{Level, Report};
 pub use shape::Api;
 pub use source::{Error, at_revision, read};

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use openapi_drift::{Api, Report, Verdict, read};
+use openapi_drift::{Api, Level, Report, read};
 
 /// Finds what a change of an OpenAPI document breaks: on the wire, in generated Rust, and in
 /// clients of other generators.
@@ -41,7 +41,7 @@ struct Cli {
     no_rust: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 enum FailOn {
     /// Clients that were made before the change.
     Wire,
@@ -67,7 +67,14 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let old = read(&cli.old)?;
     let new = read(&cli.new)?;
-    let report = compared(&old, &new, cli.no_rust).with_version_at(&old, &new, &cli.version_at);
+    let level = match cli.fail_on {
+        FailOn::Wire => Level::Wire,
+        FailOn::Rust => Level::Rust,
+        FailOn::Any => Level::Any,
+    };
+    let report = compared(&old, &new, cli.no_rust)
+        .with_version_at(&old, &new, &cli.version_at)
+        .at_level(level);
     let text = if cli.json {
         serde_json::to_string_pretty(&report.json())? + "\n"
     } else {
@@ -78,17 +85,11 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         result => result?,
     }
-    let breaking = Some(Verdict::Breaking);
-    let is_broken = report.wire() == breaking
-        || cli.fail_on != FailOn::Wire && report.rust() == Ok(breaking)
-        || cli.fail_on == FailOn::Any && report.others() == breaking;
-    if is_broken {
-        return Ok(ExitCode::from(u8::from(!(cli.allow_announced && report.is_announced()))));
-    }
-    if let (true, Err(reason)) = (cli.fail_on != FailOn::Wire, report.rust()) {
-        return Err(format!("the verdict for Rust is unknown: {reason}").into());
-    }
-    Ok(ExitCode::SUCCESS)
+    let is_broken = report
+        .is_broken()
+        .map_err(|reason| format!("the verdict for Rust is unknown: {reason}"))?;
+    let is_fine = !is_broken || cli.allow_announced && report.is_announced();
+    Ok(ExitCode::from(u8::from(!is_fine)))
 }
 
 #[cfg(feature = "rust")]

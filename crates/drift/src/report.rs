@@ -17,7 +17,19 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// In the Rust that is generated of both.
     pub rust: Rust,
+    level: Level,
     versions: [String; 2],
+}
+
+/// Who counts when something breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Clients that were made before the change.
+    Wire,
+    /// The same, and code that uses the generated Rust.
+    Rust,
+    /// Both, and code that uses a client of another generator.
+    Any,
 }
 
 /// How far a version goes up.
@@ -36,15 +48,23 @@ impl Report {
         let report = Self {
             findings: compare(old, new),
             rust: Rust::NotCompared,
+            level: Level::Wire,
             versions: Default::default(),
         };
         report.with_version_at(old, new, "/info/version")
     }
 
-    /// The same, and the Rust that is generated of both.
+    /// The same, and the Rust that is generated of both, whose users count from then on.
     #[cfg(feature = "rust")]
     pub fn with_rust(old: &Api, new: &Api) -> Self {
-        Self { rust: crate::rust::compare(old, new), ..Self::new(old, new) }
+        let rust = crate::rust::compare(old, new);
+        Self { rust, level: Level::Rust, ..Self::new(old, new) }
+    }
+
+    /// Takes these for those who count when something breaks.
+    #[must_use]
+    pub fn at_level(self, level: Level) -> Self {
+        Self { level, ..self }
     }
 
     /// Takes the versions from another place than `/info/version`, where the documents have it.
@@ -97,10 +117,22 @@ impl Report {
         verdicts.max()
     }
 
-    /// Whether the version went up far enough for what broke: on the wire, or in the generated Rust
-    /// where that was compared.
+    /// Whether something breaks for those who count.
+    ///
+    /// # Errors
+    ///
+    /// Why it is unknown, when users of Rust count and nothing else breaks.
+    pub fn is_broken(&self) -> Result<bool, &str> {
+        let breaking = Some(Verdict::Breaking);
+        if self.wire() == breaking || self.level == Level::Any && self.others() == breaking {
+            return Ok(true);
+        }
+        Ok(self.level >= Level::Rust && self.rust()? == breaking)
+    }
+
+    /// Whether the version went up far enough for what breaks, or may break, for those who count.
     pub fn is_announced(&self) -> bool {
-        if self.wire() != Some(Verdict::Breaking) && self.rust() != Ok(Some(Verdict::Breaking)) {
+        if self.is_broken() == Ok(false) {
             return true;
         }
         let [old, new] = &self.versions;
@@ -169,7 +201,8 @@ impl Report {
         text += &format!("version: {old} -> {new}\n");
         if !self.is_announced() {
             let needed = if old.starts_with("0.") { "minor" } else { "major" };
-            text += &format!("a breaking change needs a new {needed} version\n");
+            let what = if self.is_broken().is_ok() { "breaking" } else { "perhaps breaking" };
+            text += &format!("a {what} change needs a new {needed} version\n");
         }
         text
     }

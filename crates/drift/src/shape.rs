@@ -87,7 +87,7 @@ impl fmt::Display for Limit {
 }
 
 /// One type and what restricts it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Alternative<'a> {
     pub(crate) kind: Kind,
     /// Of numbers: integers alone.
@@ -169,8 +169,12 @@ impl<'a> Shape<'a> {
         Self { null: false, alternatives: Vec::new(), is_exclusive: false }
     }
 
+    /// Whether every value is admitted: of every type, without restriction.
     pub(crate) fn is_anything(&self) -> bool {
-        self.null && Kind::ALL.iter().all(|kind| self.of(*kind).next().is_some())
+        let is_free = |a: &Alternative<'a>| {
+            Alternative { name: None, ..a.clone() } == Alternative::any(a.kind)
+        };
+        self.null && !self.is_exclusive && Kind::ALL.iter().all(|kind| self.of(*kind).any(is_free))
     }
 
     pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Alternative<'a>> {

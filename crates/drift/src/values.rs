@@ -272,7 +272,8 @@ impl<'a> Values<'a> {
                 format!("{} became {}", old.type_names(), new.type_names()),
             );
         }
-        if old.is_anything() != new.is_anything() {
+        // Of what was or is anything the types say all.
+        if effect.is_some() && old.is_anything() != new.is_anything() {
             return;
         }
         if old.null != new.null {

@@ -32,6 +32,7 @@ impl Desk {
             ("integer.json", document("3.0.3", INTEGER, "1.0.0")),
             ("integer-2.json", document("3.0.3", INTEGER, "2.0.0")),
             ("number-3.1.json", document("3.1.0", NUMBER, "1.0.0")),
+            ("width-2.json", document("3.0.3", "{\"type\": \"number\", \"format\": \"float\"}", "2.0.0")),
             ("width.json", document("3.0.3", "{\"type\": \"number\", \"format\": \"float\"}", "1.0.0")),
             // Keys as people write them in YAML.
             (
@@ -81,6 +82,10 @@ fn the_exit_status_says_whether_something_breaks() {
         // Nothing on the wire, another type in Go and Java, and in Rust.
         (&["number.json", "width.json"], 0),
         (&["--fail-on", "any", "--no-rust", "number.json", "width.json"], 1),
+        // What is announced is what counts.
+        (&["--fail-on", "any", "--allow-announced", "--no-rust", "number.json", "width.json"], 1),
+        (&["--fail-on", "any", "--allow-announced", "number.json", "width.json"], 1),
+        (&["--fail-on", "any", "--allow-announced", "--no-rust", "number.json", "width-2.json"], 0),
         (&["number.json", "missing.json"], 2),
         (&["number.json", "swagger.json"], 2),
         (&["number.json", "broken.yaml"], 2),

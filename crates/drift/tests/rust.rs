@@ -273,6 +273,7 @@ fn what_no_code_is_generated_of_is_unknown_and_never_fine() {
             report.rust()
         );
         assert_eq!(report.json()["generated_code"]["rust"], "unknown");
+        assert!(!report.is_announced(), "{pointer}");
         assert!(report.text(false).contains("rust unknown ("), "{}", report.text(false));
     }
 }

@@ -24,7 +24,7 @@ impl Dice {
     }
 
     fn schema(&mut self, depth: usize) -> Value {
-        let sides = if depth == 0 { 5 } else { 9 };
+        let sides = if depth == 0 { 5 } else { 11 };
         let mut out = match self.roll(sides) {
             0 => json!({"type": "boolean"}),
             1 | 2 => self.number(),
@@ -32,6 +32,11 @@ impl Dice {
             5 => self.array(depth),
             6 => self.object(depth),
             7 => json!({"anyOf": [self.schema(depth - 1), self.schema(depth - 1)]}),
+            8 => json!({}),
+            9 => {
+                let number = self.number();
+                json!({"anyOf": [{"type": "boolean"}, number, self.text(), self.array(depth), self.object(depth)]})
+            }
             _ => json!({"oneOf": [{"type": "boolean"}, self.text()]}),
         };
         if out.get("type").is_some() && self.roll(5) == 0 {
@@ -104,6 +109,9 @@ impl Dice {
 /// Whether a schema admits a value, read off the keywords.
 fn admits(schema: &Value, value: &Value) -> bool {
     if value.is_null() && schema["nullable"] == true {
+        return true;
+    }
+    if *schema == json!({}) {
         return true;
     }
     let branches = |key: &str| {

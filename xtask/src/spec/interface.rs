@@ -16,7 +16,7 @@ const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 const NOT_SHOWN: &str = "#/components/responses/NotShown";
 
 /// Kinds of change that leave what the interface states as it is.
-const ADDITIONS: [&str; 11] = [
+const ADDITIONS: [&str; 10] = [
     "format",
     "header-added",
     "media-type-added",
@@ -24,7 +24,6 @@ const ADDITIONS: [&str; 11] = [
     "operation-name",
     "parameter-added",
     "property-added",
-    "response-added",
     "schema-name",
     "tags",
     "wording",
@@ -82,10 +81,13 @@ fn is_addition(finding: &Finding) -> bool {
     let is_beside = ["x-values", "x-from", "x-to"].contains(&finding.rule);
     let is_stated =
         is_beside || (["default", "unit"].contains(&finding.rule) && finding.effect.is_none());
+    // What comes besides the answer that is stated has the mark of ours.
+    let is_besides = finding.rule == "response-added";
     // The address of a deployment and texts are nobody's contract.
     let is_deployment = finding.rule == "servers" && finding.operations.is_empty();
     is_narrower_answer
         || is_stated
+        || is_besides
         || is_deployment
         || ADDITIONS.contains(&finding.rule) && finding.verdict != Verdict::Breaking
 }
