@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use openapi_drift::{Api, Direction, Effect, Finding, Report, Rust, Verdict, at_revision};
 
 use super::interface::pointer;
+use super::published::{Address, published};
 use super::source::{PATH, WITH_EXAMPLES};
 
 /// Where the released documents lie: `<version>.json`, each a copy of `openapi/openapi.json` as it
@@ -60,9 +61,33 @@ pub fn numbers(version: &str) -> Option<[u64; 3]> {
     numbers?.try_into().ok()
 }
 
-/// Both documents compared, with the Rust of both, and our releases as their versions.
+/// Both documents compared, with the Rust of both, and our releases as their versions; and what
+/// breaks clients that were generated from the documents of the two addresses alone.
 pub fn report(old: &Api, new: &Api) -> Report {
-    Report::with_rust(old, new).with_version_at(old, new, RELEASE)
+    let mut report = Report::with_rust(old, new).with_version_at(old, new, RELEASE);
+    // Those of others have no such documents.
+    if [old, new].iter().any(|api| api.value.pointer(RELEASE).is_none()) {
+        return report;
+    }
+    for address in Address::BOTH {
+        let [old, new] = [old, new].map(|api| Api::new(published(&api.value, address)));
+        for mut finding in Report::new(&old, &new).findings {
+            let is_known = report.findings.iter().any(|known| is_same(known, &finding));
+            if finding.verdict == Verdict::Breaking && !is_known {
+                finding.message += &format!(" ({})", address.file());
+                report.findings.push(finding);
+            }
+        }
+    }
+    report.findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+    report
+}
+
+/// Whether a change that is known says the same for all operations of the other.
+fn is_same(known: &Finding, other: &Finding) -> bool {
+    (&known.at, known.rule, known.direction, known.verdict)
+        == (&other.at, other.rule, other.direction, other.verdict)
+        && other.operations.iter().all(|operation| known.operations.contains(operation))
 }
 
 /// What somebody has to want: it breaks clients, or demands less of requests than before. JSON
@@ -128,9 +153,9 @@ mod tests {
     use serde_json::{Value, json};
     use tempfile::TempDir;
 
-    use super::{RELEASED, last_commit, last_release};
+    use super::{RELEASED, last_commit, last_release, report};
     use crate::spec::diff_release;
-    use openapi_drift::Api;
+    use openapi_drift::{Api, Verdict};
 
     /// A folder in the place of the repository, with these released documents.
     fn folder(released: &[(&str, &str)]) -> TempDir {
@@ -222,6 +247,25 @@ mod tests {
             3
         );
         assert_eq!(code("0.1.0", |_| {}), 0);
+    }
+
+    #[test]
+    fn what_breaks_clients_of_the_document_of_an_address_alone_is_a_break() {
+        // JSON comes unasked, and so from now on only when it is asked for.
+        let margin = "/paths/~1margin~1submit_job~1historical~1{data_format}/post";
+        let at = format!("{margin}/responses/200/content");
+        let mut old = document("0.1.0");
+        let content = old.pointer_mut(&at).unwrap().as_object_mut().unwrap();
+        let csv = content.shift_remove("text/csv").unwrap();
+        content.insert("text/csv".to_owned(), csv);
+        let report = report(&Api::new(old), &Api::new(document("0.1.0")));
+        let breaks: Vec<&str> = report
+            .findings
+            .iter()
+            .filter(|finding| finding.verdict == Verdict::Breaking)
+            .map(|finding| finding.message.as_str())
+            .collect();
+        assert_eq!(breaks, ["is now required (openapi/openapi-margin.json)"]);
     }
 
     #[test]
