@@ -256,3 +256,42 @@ fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("== {name}: {elapsed:.0} s, {cpu:.0} s of CPU");
     Ok(done)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
+
+    use crate::shell::root;
+
+    /// What `.ci/run` prints for a user that is not root, where there is nothing but these programs.
+    fn ci(programs: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        fs::create_dir_all(folder.path().join(".ci")).unwrap();
+        fs::create_dir(&bin).unwrap();
+        fs::copy(root().join(".ci/run"), folder.path().join(".ci/run")).unwrap();
+        for name in ["dirname", "env"] {
+            symlink(format!("/usr/bin/{name}"), bin.join(name)).unwrap();
+        }
+        let own =
+            [("id", "echo 1000"), ("cc", ""), ("python3", ""), ("cargo", "echo \"tests: $*\"")];
+        for (name, lines) in own.iter().chain(programs) {
+            fs::write(bin.join(name), format!("#!/bin/sh\n{lines}\n")).unwrap();
+            fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut run = Command::new("/bin/sh");
+        run.arg(folder.path().join(".ci/run")).env_clear().env("PATH", &bin).env("HOME", &bin);
+        String::from_utf8(run.output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn ci_comes_to_the_tests_on_a_machine_where_it_is_not_root() {
+        let tests = "tests: xtask test\n";
+        assert_eq!(ci(&[("apt-get", "exit 100")]), tests);
+        let apt = ("apt-get", "[ -n \"$IS_ROOT\" ] && echo \"$1\"");
+        let said = ci(&[apt, ("sudo", "shift; IS_ROOT=yes exec \"$@\"")]);
+        assert!(said.starts_with("update\ninstall\n") && said.ends_with(tests), "{said}");
+    }
+}
