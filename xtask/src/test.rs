@@ -192,34 +192,25 @@ fn on(backend: Backend, name: &str, python: &Path) -> Result<()> {
     run(Backends(vec![backend]).tests(python).args(backend.fixed_part()))
 }
 
+/// Tests of the service that not every machine can run, and what they need. All of the workspace
+/// whose name contains one of these is left out with them: nothing else may be called so.
+const NEEDS: [(&str, &str); 5] = [
+    ("engines::", "needs gmx: Debian's package gromacs"),
+    ("nginx::", "needs nginx and openssl: Debian's packages of these names"),
+    ("mounted::", "no file system can be mounted here"),
+    ("confinement::as_root::", "needs root, /usr/bin/python3 and Landlock of Linux 6.12"),
+    ("confinement::a_worker_that_was_taken_over_gets_nowhere", "needs Landlock of Linux 6.12"),
+];
+
 /// The tests that this machine cannot run, each with the reason.
 fn cannot_run(python: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     let can_confine = can_confine(python)?;
     let is_root = fs::metadata("/proc/self")?.uid() == 0;
-    let needs = [
-        ("engines::", has_program("gmx"), "needs gmx: Debian's package gromacs"),
-        (
-            "proxy::",
-            has_program("nginx"),
-            "needs nginx and openssl: Debian's packages of these names",
-        ),
-        ("disk::", can_mount(), "no file system can be mounted here"),
-        (
-            "confinement::as_root::",
-            can_confine && is_root && Path::new("/usr/bin/python3").exists(),
-            "needs root, /usr/bin/python3 and Landlock of Linux 6.12",
-        ),
-        (
-            "confinement::a_worker_that_was_taken_over_gets_nowhere",
-            can_confine,
-            "needs Landlock of Linux 6.12",
-        ),
-    ];
-    Ok(needs
-        .into_iter()
-        .filter(|(_, is_met, _)| !is_met)
-        .map(|(names, _, why)| (names, why))
-        .collect())
+    let can_be_another = can_confine && is_root && Path::new("/usr/bin/python3").exists();
+    let is_met =
+        [has_program("gmx"), has_program("nginx"), can_mount(), can_be_another, can_confine];
+    let needs = NEEDS.into_iter().zip(is_met);
+    Ok(needs.filter(|(_, is_met)| !is_met).map(|(need, _)| need).collect())
 }
 
 /// Whether a program is on the search path.
@@ -263,6 +254,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::Command;
 
+    use super::NEEDS;
+    use crate::release::{git, lines};
     use crate::shell::root;
 
     /// What `.ci/run` prints for a user that is not root, where there is nothing but these programs.
@@ -293,5 +286,17 @@ mod tests {
         let apt = ("apt-get", "[ -n \"$IS_ROOT\" ] && echo \"$1\"");
         let said = ci(&[apt, ("sudo", "shift; IS_ROOT=yes exec \"$@\"")]);
         assert!(said.starts_with("update\ninstall\n") && said.ends_with(tests), "{said}");
+    }
+
+    #[test]
+    fn only_tests_of_the_service_have_the_names_that_are_left_out() {
+        let files = lines(git(&root()).args(["ls-files", "*.rs"])).unwrap();
+        for (names, _) in NEEDS {
+            let module = names.split("::").next().unwrap();
+            let ends = [format!("/{module}.rs"), format!("/{module}/mod.rs")];
+            let found: Vec<&String> =
+                files.iter().filter(|file| ends.iter().any(|end| file.ends_with(end))).collect();
+            assert_eq!(found, [&format!("crates/service/tests/service/{module}.rs")]);
+        }
     }
 }

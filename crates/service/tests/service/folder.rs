@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
+use molbox::Error;
 use serde_json::{Value, json};
 
 use crate::common::{Service, example, wait_for};
@@ -73,7 +76,7 @@ async fn contents_without_their_database_are_not_taken_for_a_new_service() {
 #[test]
 fn a_new_folder_is_announced() {
     let folder = tempfile::tempdir().unwrap();
-    let mut create = std::process::Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    let mut create = Command::new(env!("CARGO_BIN_EXE_molboxd"));
     create.arg("--data").arg(folder.path().join("data")).args(["account", "create", "ada"]);
     let said = String::from_utf8(create.output().unwrap().stderr).unwrap();
     assert!(said.contains("new data folder: "), "{said}");
@@ -257,4 +260,58 @@ async fn a_check_of_a_busy_service_finds_nothing() {
     wait_for("everything that was deleted is gone", || {
         (names(&service.objects().join("files")).len() == kept).then_some(())
     });
+}
+
+#[tokio::test]
+async fn a_database_that_another_program_holds_is_named() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let other = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
+    other.execute_batch("begin immediate").unwrap();
+    let (first, second) = tokio::join!(
+        molbox.system_submit().send(),
+        molbox.upload_url_create().filetype("pdb").send()
+    );
+    for error in [first.err().unwrap(), second.err().unwrap()] {
+        let Error::Refused(refusal) = &error else { panic!("{error}") };
+        assert!(refusal.retry_after.is_some_and(|after| after > Duration::ZERO));
+        assert_eq!(error.status().unwrap(), 503, "{error}");
+        let said = error.to_string();
+        assert!(said.contains("another program holds the service's database"), "{said}");
+    }
+    other.execute_batch("rollback").unwrap();
+    molbox.system_submit().send().await.unwrap();
+    assert_eq!(
+        molbox.system_list().send().await.unwrap().items.len(),
+        1,
+        "what was refused was not done"
+    );
+}
+
+#[tokio::test]
+async fn a_copy_of_the_folder_is_a_backup() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let system = water(&molbox).await;
+    service.stop();
+
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("data");
+    assert!(
+        Command::new("cp")
+            .arg("--archive")
+            .arg(&service.data)
+            .arg(&copy)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let restored = Service::start_in(&copy, &[]);
+    let molbox = restored.client_with(&key);
+    assert_eq!(molbox.file_view().file_id(&file.file_id).send().await.unwrap().name, "villin");
+    let path =
+        molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
+    assert!(crate::work::archive(&path).contains_key("system.pdb"));
 }

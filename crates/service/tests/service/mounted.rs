@@ -1,10 +1,9 @@
-//! What a disk can do to the service: fill up, become read-only, be copied.
+//! What a disk can do to the service: fill up, become read-only. Each test mounts one of its own.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use molbox::Error;
 use molbox::workflow::types::{EquilibrationStep, ProductionParams};
@@ -60,7 +59,7 @@ impl Disk {
         panic!(
             "this test mounts a small disk, and must not: allow user namespaces \
              (kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1), run as root, or \
-             leave such tests out by `-- --skip disk::`"
+             leave such tests out by `-- --skip mounted::`"
         );
     }
 
@@ -246,30 +245,6 @@ async fn on_a_full_disk_everything_says_so_and_deleting_makes_room() {
     molbox.upload(example("1vii.pdb")).name("four").await.unwrap();
 }
 
-#[tokio::test]
-async fn a_database_that_another_program_holds_is_named() {
-    let service = Service::start();
-    let molbox = service.client("ada");
-    let other = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
-    other.execute_batch("begin immediate").unwrap();
-    let (first, second) = tokio::join!(
-        molbox.system_submit().send(),
-        molbox.upload_url_create().filetype("pdb").send()
-    );
-    for error in [first.err().unwrap(), second.err().unwrap()] {
-        let Error::Refused(refusal) = &error else { panic!("{error}") };
-        assert!(refusal.retry_after.is_some_and(|after| after > Duration::ZERO));
-        unavailable(error, "another program holds the service's database");
-    }
-    other.execute_batch("rollback").unwrap();
-    molbox.system_submit().send().await.unwrap();
-    assert_eq!(
-        molbox.system_list().send().await.unwrap().items.len(),
-        1,
-        "what was refused was not done"
-    );
-}
-
 #[test]
 fn a_folder_that_is_read_only_is_named() {
     let disk = Disk::new(40);
@@ -280,34 +255,6 @@ fn a_folder_that_is_read_only_is_named() {
     assert!(error.contains("data/") && error.contains("Read-only file system"), "{error}");
     let error = service.failing_command(&["doctor"]);
     assert!(error.contains("broken  data folder"), "{error}");
-}
-
-#[tokio::test]
-async fn a_copy_of_the_folder_is_a_backup() {
-    let mut service = Service::start();
-    let key = service.key("ada");
-    let molbox = service.client_with(&key);
-    let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
-    let system = water(&molbox).await;
-    service.stop();
-
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("data");
-    assert!(
-        Command::new("cp")
-            .arg("--archive")
-            .arg(&service.data)
-            .arg(&copy)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let restored = Service::start_in(&copy, &[]);
-    let molbox = restored.client_with(&key);
-    assert_eq!(molbox.file_view().file_id(&file.file_id).send().await.unwrap().name, "villin");
-    let path =
-        molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
-    assert!(crate::work::archive(&path).contains_key("system.pdb"));
 }
 
 #[test]
