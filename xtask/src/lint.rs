@@ -25,15 +25,22 @@ pub fn lint() -> Result<()> {
 
 /// Lints the document with what there is on this machine, and says what there is not.
 pub fn lint_where_possible() -> Result<()> {
-    match node_linters() {
-        Ok(folder) => with_node(&folder)?,
-        Err(error) => println!("skipped: Spectral and Redocly: {error:#}"),
-    }
-    match python_validator() {
-        Ok(folder) => with_python(&folder),
-        Err(error) => {
-            println!("skipped: openapi-spec-validator: {error:#}");
-            Ok(())
+    where_possible("Spectral and Redocly", node(), |()| with_node(&node_linters()?))?;
+    with_python(&python_validator()?)
+}
+
+/// Works with a tool. Where there is none the work is skipped and reported; whatever fails with it is
+/// an error, as what it installs is the repository's to say.
+pub fn where_possible<T, R>(
+    what: &str,
+    tool: Result<T>,
+    work: impl FnOnce(T) -> Result<R>,
+) -> Result<Option<R>> {
+    match tool {
+        Ok(tool) => work(tool).map(Some),
+        Err(missing) => {
+            println!("skipped: {what}: {missing:#}");
+            Ok(None)
         }
     }
 }
@@ -179,7 +186,19 @@ fn installed(
 
 #[cfg(test)]
 mod tests {
-    use super::version;
+    use anyhow::{Result, bail};
+
+    use super::{version, where_possible};
+
+    #[test]
+    fn only_the_lack_of_a_tool_is_skipped_and_what_fails_with_it_is_an_error() {
+        let tool =
+            |is_there| -> Result<()> { if is_there { Ok(()) } else { bail!("there is none") } };
+        assert_eq!(where_possible("work", tool(false), |()| Ok(1)).unwrap(), None);
+        assert_eq!(where_possible("work", tool(true), |()| Ok(1)).unwrap(), Some(1));
+        let failing = |()| -> Result<u8> { bail!("npm ci failed") };
+        assert!(where_possible("work", tool(true), failing).is_err());
+    }
 
     #[test]
     fn versions_are_found_in_what_programs_say() {

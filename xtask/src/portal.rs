@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::lint::{Version, at_least, quiet};
+use crate::lint::{Version, at_least, quiet, where_possible};
 use crate::python;
 use crate::shell::{program, root, run, target};
 
@@ -24,16 +24,13 @@ pub fn portal() -> Result<()> {
     build(&Node::with_packages()?)
 }
 
-/// Builds the portal if this machine can; what it lacks is reported. A portal that does not build
-/// is an error all the same.
+/// Builds the portal if this machine has a node for it.
 pub fn portal_where_possible() -> Result<Option<Node>> {
-    match Node::with_packages() {
-        Ok(node) => build(&node).map(|()| Some(node)),
-        Err(error) => {
-            println!("skipped: the portal: {error:#}");
-            Ok(None)
-        }
-    }
+    where_possible("the portal", Node::find(), |node| {
+        node.install()?;
+        build(&node)?;
+        Ok(node)
+    })
 }
 
 /// Runs the portal's tests: those of its parts, and its whole in a browser where there is one.
@@ -133,11 +130,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// Finds one that is new enough, and installs the packages of the portal with it.
-    fn with_packages() -> Result<Self> {
+    /// Finds one that is new enough.
+    fn find() -> Result<Self> {
         let is_there = at_least("node", "--version", NODE).is_ok()
             && at_least("npm", "--version", (0, 0)).is_ok();
-        let node = Self { wheel: if is_there { None } else { Some(wheel()?) } };
+        Ok(Self { wheel: if is_there { None } else { Some(wheel()?) } })
+    }
+
+    /// One with the packages of the portal.
+    fn with_packages() -> Result<Self> {
+        let node = Self::find()?;
         node.install()?;
         Ok(node)
     }

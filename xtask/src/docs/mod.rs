@@ -12,4 +12,4 @@ mod site;
 mod snippets;
 
 pub use examples::run;
-pub use site::{site, site_where_possible};
+pub use site::site;

@@ -43,18 +43,6 @@ pub fn site() -> Result<()> {
     Ok(())
 }
 
-/// Builds the site if this machine can get what builds it; what it lacks is reported. A site with
-/// faults is an error all the same.
-pub fn site_where_possible() -> Result<()> {
-    match builder() {
-        Ok(_) => site(),
-        Err(error) => {
-            println!("skipped: the site: {error:#}");
-            Ok(())
-        }
-    }
-}
-
 /// The program that makes pages of Markdown.
 fn builder() -> Result<PathBuf> {
     let python = python::tools("docs/env", &root().join("docs/site/requirements.txt"))?;
