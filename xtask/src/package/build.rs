@@ -3,15 +3,17 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::check::wheels_in;
 use crate::lint::quiet;
 use crate::regenerate::document;
 use crate::shell::{root, target};
-use crate::{portal, python};
+use crate::{docs, portal, python};
 
 /// The packages with a program, in the order in which one needs the other: folder, program.
 pub const PROGRAMS: [(&str, &str); 2] = [("crates/cli", "molbox"), ("crates/service", "molboxd")];
@@ -36,14 +38,6 @@ pub enum Build {
 }
 
 impl Build {
-    /// Cargo's folder of what is built so.
-    fn folder(self) -> PathBuf {
-        target().join(match self {
-            Self::Debug => "debug",
-            Self::Release => "release",
-        })
-    }
-
     /// Where packages of it lie.
     pub fn dist(self) -> PathBuf {
         target().join(match self {
@@ -80,10 +74,11 @@ const EPOCH: &str = "1577836800";
 /// no newer one.
 pub fn package(glibc: Option<&str>) -> Result<()> {
     portal::portal().context("the service is not packed without its portal")?;
+    docs::site().context("the service is not packed without its pages")?;
     let tools = Tools::install()?;
     let dist = Build::Release.dist();
     wheels(&tools, Build::Release, glibc)?;
-    let root = laid_out(Build::Release)?;
+    let root = laid_out(&tools, &dist, glibc)?;
     archive(&root, &dist)?;
     debian(&tools, &root, &dist)?;
     sums(&dist)?;
@@ -184,8 +179,9 @@ pub fn version() -> Result<String> {
     Ok(document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned())
 }
 
-/// Lays out what archives and Debian packages have: programs, completions, man pages, settings.
-fn laid_out(build: Build) -> Result<PathBuf> {
+/// Lays out what archives and Debian packages have: programs, completions, man pages, settings. The
+/// programs are those of the wheels: wherever cargo has put them, these need no newer glibc.
+fn laid_out(tools: &Tools, dist: &Path, glibc: Option<&str>) -> Result<PathBuf> {
     let root_folder = target().join("package/root");
     if root_folder.exists() {
         fs::remove_dir_all(&root_folder)?;
@@ -195,8 +191,15 @@ fn laid_out(build: Build) -> Result<PathBuf> {
     }
     for (_, name) in PROGRAMS {
         let to = root_folder.join("usr/bin").join(name);
-        fs::copy(build.folder().join(name), &to).with_context(|| format!("copy {name}"))?;
+        take_out(tools.command("python"), &wheels_in(dist)?, name, &to)?;
         quiet(Command::new("strip").arg(&to))?;
+        let needed = glibc_of(&to)?;
+        if let Some(glibc) = glibc {
+            ensure!(
+                parts(&needed) <= parts(glibc),
+                "{name} needs glibc {needed}, and {glibc} was asked for"
+            );
+        }
     }
     let molbox = root_folder.join("usr/bin/molbox");
     let man = root_folder.join("usr/share/man/man1");
@@ -223,6 +226,22 @@ fn laid_out(build: Build) -> Result<PathBuf> {
         format!("MIT or Apache-2.0.\n\n{}\n{}", mit?, apache?),
     )?;
     Ok(root_folder)
+}
+
+/// Takes a program out of the one of these wheels that has it.
+fn take_out(mut python: Command, wheels: &[PathBuf], name: &str, to: &Path) -> Result<()> {
+    let code = "
+import shutil, sys, zipfile
+name, to, *wheels = sys.argv[1:]
+found = [(zipfile.ZipFile(wheel), path) for wheel in wheels for path in zipfile.ZipFile(wheel).namelist()
+         if path.endswith(f'.data/scripts/{name}')]
+[(wheel, path)] = found
+with wheel.open(path) as source, open(to, 'wb') as target:
+    shutil.copyfileobj(source, target)
+";
+    quiet(python.args(["-c", code, name]).arg(to).args(wheels))
+        .with_context(|| format!("take {name} out of its wheel"))?;
+    Ok(fs::set_permissions(to, fs::Permissions::from_mode(0o755))?)
 }
 
 pub fn output(command: &mut Command) -> Result<Vec<u8>> {
@@ -301,10 +320,19 @@ fn glibc_of(program: &Path) -> Result<String> {
         String::from_utf8(output(Command::new("objdump").arg("--dynamic-syms").arg(program))?)?;
     let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
         let number: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-        let parts: Option<Vec<u32>> = number.split('.').map(|part| part.parse().ok()).collect();
-        Some((parts?, number))
+        Some((parts(&number)?, number))
     });
     versions.max().map(|(_, number)| number).context("the program asks for no glibc")
+}
+
+/// The numbers of a version: 2.4 is older than 2.28.
+fn parts(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+/// Where the sums are: those of several platforms are downloaded from the same place.
+pub fn sums_in(dist: &Path) -> PathBuf {
+    dist.join(format!("SHA256SUMS-{}", env::consts::ARCH))
 }
 
 /// SHA-256 of everything, for `sha256sum --check`.
@@ -315,8 +343,7 @@ fn sums(dist: &Path) -> Result<()> {
     }
     names.sort();
     let sums = output(Command::new("sha256sum").current_dir(dist).args(&names))?;
-    fs::write(dist.join("SHA256SUMS"), sums)?;
-    Ok(())
+    Ok(fs::write(sums_in(dist), sums)?)
 }
 
 /// Prints what everything has, and refuses wheels that have become too large.
@@ -335,4 +362,45 @@ fn sizes(dist: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_have_the_programs_of_the_wheels() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let make = "
+import sys, zipfile
+for wheel, name in zip(sys.argv[1::2], sys.argv[2::2]):
+    with zipfile.ZipFile(wheel, 'w') as out:
+        out.writestr(f'x-1.data/scripts/{name}', '#!/bin/sh\\necho ' + name)
+";
+        let wheels = [at("molbox_cli-1.whl"), at("molboxd-1.whl")];
+        let mut python = Command::new("python3");
+        python.args(["-c", make]).arg(&wheels[0]).arg("molbox").arg(&wheels[1]).arg("molboxd");
+        quiet(&mut python).unwrap();
+        for name in ["molbox", "molboxd"] {
+            take_out(Command::new("python3"), &wheels, name, &at(name)).unwrap();
+            assert_eq!(
+                output(&mut Command::new(at(name))).unwrap(),
+                format!("{name}\n").as_bytes()
+            );
+        }
+        assert!(take_out(Command::new("python3"), &wheels, "other", &at("other")).is_err());
+    }
+
+    #[test]
+    fn versions_of_glibc_are_compared_by_their_numbers() {
+        assert!(parts("2.4") < parts("2.28"));
+        assert!(parts("2.34") > parts("2.28"));
+        assert!(parts("2.28") <= parts("2.28"));
+    }
+
+    #[test]
+    fn sums_of_two_platforms_are_two_files() {
+        assert!(sums_in(Path::new("dist")).ends_with(format!("SHA256SUMS-{}", env::consts::ARCH)));
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{Build, PROGRAMS, Tools, output, version, wheels};
+use super::build::{Build, PROGRAMS, Tools, output, sums_in, version, wheels};
 use crate::lint::quiet;
 use crate::python;
 use crate::shell::root;
@@ -22,7 +22,7 @@ const UP: [Duration; 2] = [Duration::from_millis(1000), Duration::from_millis(50
 /// The packages of `cargo xtask package`, on the oldest and the newest Python of this machine.
 pub fn check() -> Result<()> {
     let dist = Build::Release.dist();
-    ensure!(dist.join("SHA256SUMS").exists(), "there are no packages; run `cargo xtask package`");
+    ensure!(sums_in(&dist).exists(), "there are no packages; run `cargo xtask package`");
     let tools = Tools::install()?;
     quiet(tools.command("twine").args(["check", "--strict"]).args(wheels_in(&dist)?))?;
     audit(&tools, &dist)?;
