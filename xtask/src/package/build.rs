@@ -403,4 +403,35 @@ for wheel, name in zip(sys.argv[1::2], sys.argv[2::2]):
     fn sums_of_two_platforms_are_two_files() {
         assert!(sums_in(Path::new("dist")).ends_with(format!("SHA256SUMS-{}", env::consts::ARCH)));
     }
+
+    #[test]
+    fn an_upgrade_of_the_debian_package_says_what_is_left_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let script = |name: &str, lines: &str| {
+            fs::write(at(name), format!("#!/bin/sh\n{lines}\n")).unwrap();
+            fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let postinst = fs::read_to_string(root().join("packaging/debian/postinst")).unwrap();
+        let postinst =
+            postinst.replace("/opt/molbox/env/bin", &folder.path().display().to_string());
+        // As systemd runs.
+        fs::write(at("postinst"), postinst.replace("/run/systemd/system", "/")).unwrap();
+        script("adduser", "");
+        script("molboxd", "echo molboxd 0.2.0");
+        let said = |worker: &str, is_running: bool| {
+            script("python", worker);
+            script("systemctl", &format!("[ $1 = daemon-reload ] || {is_running}"));
+            let mut run = Command::new("/bin/sh");
+            let path = format!("{}:/usr/bin:/bin", folder.path().display());
+            run.arg(at("postinst")).arg("configure").env_clear().env("PATH", path);
+            String::from_utf8(output(&mut run).unwrap()).unwrap()
+        };
+        assert!(said("exit 1", false).contains("molboxd setup\n  systemctl enable --now molbox"));
+        let old = said("echo 0.1.0", true);
+        assert!(old.contains("still 0.1.0"), "{old}");
+        assert!(old.contains("molboxd setup\n  systemctl restart molbox"), "{old}");
+        assert!(said("echo 0.2.0", true).contains("systemctl restart molbox"));
+        assert_eq!(said("echo 0.2.0", false), "");
+    }
 }
