@@ -125,14 +125,29 @@ fn npm(version: &str, is_dry: bool) -> Result<()> {
     };
     if is_due("molbox for npm", version, is_there, is_dry) {
         thin::typescript()?;
+        let package = target().join(thin::TYPESCRIPT);
         let mut npm = Command::new("npm");
         npm.args(["publish", "--ignore-scripts", "--access", "public"]);
         if env::var_os("GITHUB_ACTIONS").is_some() {
+            let [server, repository] = ["GITHUB_SERVER_URL", "GITHUB_REPOSITORY"]
+                .map(|name| env::var(name).with_context(|| format!("{name} is not set")));
+            let manifest = package.join("package.json");
+            let text = fs::read_to_string(&manifest)?;
+            fs::write(&manifest, with_repository(&text, &server?, &repository?)?)?;
             npm.arg("--provenance");
         }
-        run(npm.current_dir(target().join(thin::TYPESCRIPT)))?;
+        run(npm.current_dir(package))?;
     }
     Ok(())
+}
+
+/// A manifest of npm that says where its sources are, which the registry compares with where the
+/// workflow has run. What lies here says nothing: nobody knows who will publish it, and where.
+fn with_repository(manifest: &str, server: &str, repository: &str) -> Result<String> {
+    let mut manifest: Value = serde_json::from_str(manifest).context("read package.json")?;
+    let url = format!("git+{server}/{repository}.git");
+    manifest["repository"] = json!({ "type": "git", "url": url, "directory": "typescript" });
+    Ok(serde_json::to_string_pretty(&manifest)? + "\n")
 }
 
 fn image(root: &Path, version: &str, is_dry: bool) -> Result<()> {
@@ -152,6 +167,10 @@ fn image(root: &Path, version: &str, is_dry: bool) -> Result<()> {
         let newest = format!("{name}:latest");
         let mut build = Command::new(engine);
         build.current_dir(root).args(["build", "--file", "packaging/Containerfile"]);
+        if engine == "podman" {
+            // Its own format has no health check.
+            build.args(["--format", "docker"]);
+        }
         run(build.args(["--tag", &tagged, "--tag", &newest, "."]))?;
         for tag in [tagged, newest] {
             run(Command::new(engine).args(["push", &tag]))?;
@@ -173,19 +192,49 @@ fn site(root: &Path, version: &str, is_dry: bool) -> Result<()> {
     if !is_dry {
         docs::site()?;
     }
-    put_site(&target().join("site"), &remote, version, is_dry)
+    put_site(root, &target().join("site"), &remote, version, is_dry)
+}
+
+/// What says in a checkout how its remote is reached: GitHub's writes a header with its token there
+/// and nowhere else.
+const REACHES: &str = r"^(http|credential|url)\.|^core\.sshcommand$";
+
+/// git as the remote is reached from a checkout, also from elsewhere; by the environment, for
+/// everybody sees arguments.
+fn reaching(checkout: &Path) -> Result<Command> {
+    let mut config = git(checkout);
+    config.args(["config", "--local", "--includes", "--null", "--get-regexp", REACHES]);
+    let output = config.output().context("start git")?;
+    // It fails when there is nothing.
+    let listed = String::from_utf8(output.stdout).context("read the checkout's configuration")?;
+    let mut git = Command::new("git");
+    let mut count = 0;
+    for entry in listed.split_terminator('\0') {
+        let (key, value) = entry.split_once('\n').unwrap_or((entry, "true"));
+        git.env(format!("GIT_CONFIG_KEY_{count}"), key);
+        git.env(format!("GIT_CONFIG_VALUE_{count}"), value);
+        count += 1;
+    }
+    git.env("GIT_CONFIG_COUNT", count.to_string());
+    Ok(git)
 }
 
 /// Puts the pages of a version, as built, on the branch of the site: as `X.Y`, and as `latest` when no
 /// newer one is there.
-fn put_site(built: &Path, remote: &str, version: &str, is_dry: bool) -> Result<()> {
+fn put_site(
+    checkout: &Path,
+    built: &Path,
+    remote: &str,
+    version: &str,
+    is_dry: bool,
+) -> Result<()> {
     let [major, minor, _] = numbers(version).context("a version has three numbers")?;
     let name = format!("{major}.{minor}");
     let place = tempfile::tempdir()?;
     let clone = place.path().join("site");
     let has_branch =
-        !lines(Command::new("git").args(["ls-remote", "--heads", remote, BRANCH]))?.is_empty();
-    let mut get = Command::new("git");
+        !lines(reaching(checkout)?.args(["ls-remote", "--heads", remote, BRANCH]))?.is_empty();
+    let mut get = reaching(checkout)?;
     if has_branch {
         get.args(["clone", "--quiet", "--depth=1", "--branch", BRANCH, remote]).arg(&clone);
     } else {
@@ -219,7 +268,8 @@ fn put_site(built: &Path, remote: &str, version: &str, is_dry: bool) -> Result<(
     let changed = lines(git(&clone).args(["status", "--porcelain"]))?;
     if is_due("site", version, changed.is_empty(), is_dry) {
         commit(&clone, version)?;
-        run(git(&clone).args(["push", "--quiet", remote, BRANCH]))?;
+        let mut push = reaching(checkout)?;
+        run(push.current_dir(&clone).args(["push", "--quiet", remote, BRANCH]))?;
     }
     Ok(())
 }
@@ -263,6 +313,31 @@ mod tests {
         (place, built, remote)
     }
 
+    #[test]
+    fn the_site_is_reached_as_the_checkout_reaches_its_remote() {
+        let (place, built, remote) = place();
+        fs::write(built.join("index.html"), "one").unwrap();
+        let checkout = place.path().join("checkout");
+        run(Command::new("git").args(["init", "--quiet"]).arg(&checkout)).unwrap();
+        // Known in the checkout alone.
+        let alias = format!("url.{remote}.insteadOf");
+        run(git(&checkout).args(["config", &alias, "https://forge.invalid/molbox"])).unwrap();
+        for (version, text) in [("0.1.0", "one"), ("0.2.0", "two")] {
+            fs::write(built.join("index.html"), text).unwrap();
+            put_site(&checkout, &built, "https://forge.invalid/molbox", version, false).unwrap();
+            assert_eq!(page(&remote, "latest/index.html").unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_package_of_npm_names_the_repository_that_publishes_it() {
+        let manifest = fs::read_to_string(crate::shell::root().join("typescript/package.json"));
+        let text = with_repository(&manifest.unwrap(), "https://github.com", "someone/fork");
+        let manifest: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        assert_eq!(manifest["repository"]["url"], "git+https://github.com/someone/fork.git");
+        assert_eq!(manifest["name"], "molbox");
+    }
+
     fn page(remote: &str, path: &str) -> Option<String> {
         let mut show = Command::new("git");
         show.args(["-C", remote, "show", &format!("{BRANCH}:{path}")]);
@@ -274,7 +349,7 @@ mod tests {
         let (_place, built, remote) = place();
         for (version, text) in [("0.2.0", "two"), ("0.10.0", "ten"), ("0.2.1", "two again")] {
             fs::write(built.join("index.html"), text).unwrap();
-            put_site(&built, &remote, version, false).unwrap();
+            put_site(&crate::shell::root(), &built, &remote, version, false).unwrap();
         }
         let found = ["0.2/index.html", "0.10/index.html", "latest/index.html"];
         let found = found.map(|path| page(&remote, path).unwrap());
@@ -288,13 +363,13 @@ mod tests {
     fn a_site_that_is_there_is_not_published_again_and_a_dry_run_publishes_nothing() {
         let (_place, built, remote) = place();
         fs::write(built.join("index.html"), "one").unwrap();
-        put_site(&built, &remote, "0.1.0", true).unwrap();
+        put_site(&crate::shell::root(), &built, &remote, "0.1.0", true).unwrap();
         assert_eq!(page(&remote, "latest/index.html"), None);
-        put_site(&built, &remote, "0.1.0", false).unwrap();
+        put_site(&crate::shell::root(), &built, &remote, "0.1.0", false).unwrap();
         let head =
             || lines(Command::new("git").args(["-C", &remote, "rev-parse", BRANCH])).unwrap();
         let first = head();
-        put_site(&built, &remote, "0.1.0", false).unwrap();
+        put_site(&crate::shell::root(), &built, &remote, "0.1.0", false).unwrap();
         assert_eq!(head(), first);
     }
 }
