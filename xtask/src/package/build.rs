@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::check::wheels_in;
+use super::notices::notices;
 use crate::lint::quiet;
 use crate::regenerate::document;
 use crate::shell::{root, target};
@@ -19,6 +20,8 @@ use crate::{docs, portal, python};
 pub const PROGRAMS: [(&str, &str); 2] = [("crates/cli", "molbox"), ("crates/service", "molboxd")];
 /// The packages on PyPI.
 pub const WHEELS: [&str; 4] = ["molbox-client", "molbox-worker", "molbox-cli", "molboxd"];
+/// The file with the licences of others.
+pub const NOTICES: &str = "NOTICE";
 /// The Python client, when there is one.
 const CLIENT: &str = "python";
 /// Most that a wheel may have, in bytes.
@@ -93,7 +96,10 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
     }
     fs::create_dir_all(&dist)?;
     let zig = glibc.map(|_| with_zig()).transpose()?;
+    let notices = notices()?;
     for (folder, name) in PROGRAMS {
+        // Beside the manifest maturin takes it for what it is.
+        fs::write(root().join(folder).join(NOTICES), &notices)?;
         println!("-- the wheel of {name}");
         let mut maturin = tools.command("maturin");
         maturin.arg("build").arg("--quiet").arg("--manifest-path");
@@ -223,7 +229,7 @@ fn laid_out(tools: &Tools, dist: &Path, glibc: Option<&str>) -> Result<PathBuf> 
     let [mit, apache] = licenses;
     fs::write(
         root_folder.join("copyright"),
-        format!("MIT or Apache-2.0.\n\n{}\n{}", mit?, apache?),
+        format!("MIT or Apache-2.0.\n\n{}\n{}\n{}", mit?, apache?, notices()?),
     )?;
     Ok(root_folder)
 }
@@ -270,6 +276,7 @@ fn archive(root_folder: &Path, dist: &Path) -> Result<()> {
     for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root().join(file), folder.join(file))?;
     }
+    fs::write(folder.join(NOTICES), notices()?)?;
     let mut tar = Command::new("tar");
     tar.args(["--create", "--xz", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg(format!("--mtime=@{EPOCH}")).arg("--file").arg(dist.join(format!("{name}.tar.xz")));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{Build, PROGRAMS, Tools, output, sums_in, version, wheels};
+use super::build::{Build, NOTICES, PROGRAMS, Tools, output, sums_in, version, wheels};
 use crate::lint::quiet;
 use crate::python;
 use crate::shell::root;
@@ -69,7 +69,8 @@ pub fn wheels_in(dist: &Path) -> Result<Vec<PathBuf>> {
     Ok(wheels)
 }
 
-/// Whether each tag is true: a wheel promises by it on which systems it runs.
+/// Whether each tag is true: a wheel promises by it on which systems it runs; and whether the licences
+/// of what is in its program are with it.
 fn audit(tools: &Tools, dist: &Path) -> Result<()> {
     let wheels = wheels_in(dist)?;
     for wheel in wheels.iter().filter(|wheel| !wheel.to_string_lossy().ends_with("-any.whl")) {
@@ -80,6 +81,9 @@ fn audit(tools: &Tools, dist: &Path) -> Result<()> {
         let tag = rest.split('"').next().unwrap_or_default();
         let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
         ensure!(name.contains(tag), "{name} asks for what {tag} has");
+        let files = output(tools.command("python").args(["-m", "zipfile", "--list"]).arg(wheel))?;
+        let has_notices = String::from_utf8(files)?.contains(&format!("/licenses/{NOTICES} "));
+        ensure!(has_notices, "{name} lacks the licences of what is in its program");
         println!("   {name}: {tag}");
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod notices;
 
 pub use build::{Build, Tools, WHEELS, package, version};
 pub use check::{check, try_out, wheels_in};
