@@ -65,7 +65,7 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// Random kills, bytes and requests, and the engine's long tests, for hours: figures are kept
+    /// Random kills, bytes and requests, and long tests, for hours: figures are kept
     /// in target/soak, and a run that was stopped is resumed by the next.
     Soak {
         /// How long, in hours.

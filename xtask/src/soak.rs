@@ -1,5 +1,5 @@
 //! What takes hours and finds what short tests do not: random kills, bytes and requests, and the
-//! engine's long tests. Time is shared in slices, and what each part has done is kept, so that a
+//! long tests of worker and client. Time is shared in slices, and what each part has done is kept, so that a
 //! run can be stopped at any moment and resumed.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::backends::Backends;
 use crate::conformance::{self, Operations};
 use crate::service::Service;
-use crate::shell::{cargo, cpu_of_children, root, run, target};
+use crate::shell::{cargo, cpu_of_children, program, root, run, target};
 use crate::{fuzz, portal, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -73,6 +73,8 @@ enum Part {
     /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
     /// of all.
     Worker,
+    /// The same of the Python client.
+    Client,
     /// The commands of those pages that simulate for long; counted in passes.
     Docs,
     /// The portal with files as large as people have; counted in passes.
@@ -94,7 +96,7 @@ impl Part {
                 all.push(Self::Service(backends));
             }
         }
-        all.extend([Self::Requests, Self::Worker, Self::Docs]);
+        all.extend([Self::Requests, Self::Worker, Self::Client, Self::Docs]);
         match portal::chromium() {
             Some(_) => all.push(Self::Portal),
             None => println!("skipped: the portal: no chromium"),
@@ -110,6 +112,7 @@ impl Part {
             Self::Service(backends) => format!("service/{}", backends.name()),
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
+            Self::Client => "client".to_owned(),
             Self::Docs => "docs".to_owned(),
             Self::Portal => "portal".to_owned(),
         }
@@ -120,7 +123,9 @@ impl Part {
             Self::Fuzz(_) => (30.0, "CPU minutes"),
             Self::Kills(_) => (1000.0, "kills"),
             Self::Requests => (60.0, "minutes"),
-            Self::Service(_) | Self::Worker | Self::Docs | Self::Portal => (1.0, "passes"),
+            Self::Service(_) | Self::Worker | Self::Client | Self::Docs | Self::Portal => {
+                (1.0, "passes")
+            }
         }
     }
 
@@ -128,7 +133,9 @@ impl Part {
         match self {
             Self::Fuzz(_) => MINUTE,
             Self::Kills(_) | Self::Requests => 4 * MINUTE,
-            Self::Service(_) | Self::Worker | Self::Docs | Self::Portal => 30 * MINUTE,
+            Self::Service(_) | Self::Worker | Self::Client | Self::Docs | Self::Portal => {
+                30 * MINUTE
+            }
         }
     }
 }
@@ -176,8 +183,8 @@ impl State {
             let none = Progress::default();
             let progress = self.parts.get(&part.name()).unwrap_or(&none);
             let (goal, unit) = part.goal();
-            let has_seed =
-                progress.slices > 0 && ![Part::Worker, Part::Docs, Part::Portal].contains(part);
+            let has_none = [Part::Worker, Part::Client, Part::Docs, Part::Portal].contains(part);
+            let has_seed = progress.slices > 0 && !has_none;
             let seed = if has_seed { progress.seed.to_string() } else { String::new() };
             table += &format!(
                 "{:<20} {:>8.2} {goal:>6} {unit:<12} {seed:>20}  ",
@@ -279,7 +286,8 @@ impl Soak {
                 self.passed(&backends.name(), backends.tests(&python::environment()?))
             }
             Part::Requests => self.requests(progress.slices, seconds, seed),
-            Part::Worker => self.worker(progress.slices),
+            Part::Worker => self.long_tests(part, progress.slices, of_the_worker),
+            Part::Client => self.long_tests(part, progress.slices, of_the_client),
             Part::Docs => {
                 let mut xtask = Command::new(std::env::current_exe().context("find xtask")?);
                 xtask.args(["docs", "--run", "--long"]);
@@ -425,22 +433,26 @@ impl Soak {
         Ok(Some(Outcome { done: minutes, counts: BTreeMap::new(), finding }))
     }
 
-    /// The next of the engine's long tests, after the last the first.
-    fn worker(&self, slices: u64) -> Result<Option<Outcome>> {
+    /// The next of the long tests in Python, after the last the first.
+    fn long_tests(
+        &self,
+        part: &Part,
+        slices: u64,
+        pytest: fn() -> Result<Command>,
+    ) -> Result<Option<Outcome>> {
         let listed = pytest()?.arg("--collect-only").output().context("start pytest")?;
         let listed = String::from_utf8(listed.stdout)?;
         let tests: Vec<&str> = listed.lines().filter(|line| line.contains("::")).collect();
         ensure!(!tests.is_empty(), "pytest lists no long tests: {listed}");
         let test = tests[slices as usize % tests.len()];
-        let log = self.log("worker");
-        println!("worker: {test}");
+        let log = self.log(&part.name());
+        println!("{}: {test}", part.name());
         let Some(status) = self.watched(pytest()?.arg(test), &log)? else { return Ok(None) };
-        let finding = if status.success() {
-            None
-        } else {
-            Some(format!("{test}; the log is {}", kept(&log, slices)?.display()))
-        };
-        Ok(Some(Outcome { done: 1.0 / tests.len() as f64, counts: BTreeMap::new(), finding }))
+        if !status.success() {
+            let log = kept(&log, slices)?;
+            return Ok(Some(Outcome::found(format!("{test}; the log is {}", log.display()))));
+        }
+        Ok(Some(of_a_test(test, 1.0 / tests.len() as f64, &fs::read_to_string(&log)?)))
     }
 
     fn log(&self, name: &str) -> PathBuf {
@@ -479,6 +491,19 @@ impl Soak {
 impl Outcome {
     fn found(finding: String) -> Self {
         Self { done: 0.0, counts: BTreeMap::new(), finding: Some(finding) }
+    }
+}
+
+/// What a long test that did not fail has done, by what pytest says: nothing when it was skipped,
+/// which is counted.
+fn of_a_test(test: &str, share: f64, log: &str) -> Outcome {
+    let last = log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    let has_run = last.contains(" passed");
+    let skipped = (!has_run).then(|| (format!("× skipped: {test}"), 1));
+    Outcome {
+        done: if has_run { share } else { 0.0 },
+        counts: skipped.into_iter().collect(),
+        finding: None,
     }
 }
 
@@ -542,12 +567,21 @@ fn those_of(folder: &Path) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-fn pytest() -> Result<Command> {
-    let mut pytest = Command::new(python::environment()?);
-    pytest
-        .current_dir(root().join("worker"))
-        .args(["-m", "pytest", "--quiet", "-n", "0", "-m", "soak"]);
+fn of_the_worker() -> Result<Command> {
+    Ok(pytest(&python::environment()?, "worker"))
+}
+
+fn of_the_client() -> Result<Command> {
+    let mut pytest = pytest(&python::client()?, "python");
+    pytest.env("MOLBOXD", program("molboxd")?).env("MOLBOX_TEST_PYTHON", python::environment()?);
     Ok(pytest)
+}
+
+fn pytest(python: &Path, folder: &str) -> Command {
+    let mut pytest = Command::new(python);
+    pytest.current_dir(root().join(folder));
+    pytest.args(["-m", "pytest", "--quiet", "-n", "0", "-m", "soak"]);
+    pytest
 }
 
 #[cfg(test)]
@@ -595,6 +629,16 @@ mod tests {
             again.table(&[Part::Kills(Backends::default())]),
             soak.state.table(&[Part::Kills(Backends::default())])
         );
+    }
+
+    #[test]
+    fn a_test_that_is_skipped_is_not_done() {
+        let passed =
+            of_a_test("a", 0.5, ".                  [100%]\n1 passed in 61.20s (0:01:01)\n");
+        assert_eq!((passed.done, passed.counts.len()), (0.5, 0));
+        let skipped = of_a_test("b", 0.5, "s                  [100%]\n1 skipped in 0.03s\n\n");
+        assert_eq!(skipped.done, 0.0);
+        assert_eq!(skipped.counts, BTreeMap::from([("× skipped: b".to_owned(), 1)]));
     }
 
     #[test]
