@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::docs::markdown;
-use crate::lint::{at_least, node, node_packages, python_packages, quiet};
+use crate::lint::{at_least, has_go, node, node_packages, python_packages, quiet};
 use crate::service::Service;
 use crate::shell::{cargo, root, target};
 use crate::spec::published::Address;
@@ -157,7 +157,7 @@ impl Language {
         match self {
             Self::Python => Ok(()),
             Self::Typescript => node(),
-            Self::Go => at_least("go", "version", (1, 23)).and_then(|()| java()),
+            Self::Go => has_go().and_then(|()| java()),
             Self::Java => at_least("mvn", "--version", (3, 6)).and_then(|()| java()),
         }
     }

@@ -118,6 +118,11 @@ pub fn node() -> Result<()> {
     at_least("npm", "--version", (0, 0))
 }
 
+/// An error when there is no Go that builds the module.
+pub fn has_go() -> Result<()> {
+    at_least("go", "version", (1, 23))
+}
+
 /// An error when there is no such program, or none that is new enough.
 pub fn at_least(program: &str, argument: &str, oldest: Version) -> Result<()> {
     let output = Command::new(program)

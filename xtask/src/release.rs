@@ -174,8 +174,7 @@ fn change(path: &Path, changed: impl FnOnce(&str) -> Result<String>) -> Result<(
 /// Releases what was committed last, as the version that it has. All of it happens in a clone; only
 /// when everything is as it must be, the commit and the tag are taken over, the tag last.
 pub fn release(root: &Path, is_dry: bool) -> Result<()> {
-    let changed = lines(git(root).args(["status", "--porcelain"]))?;
-    ensure!(changed.is_empty(), "there are changes that are not committed: {}", changed.join(", "));
+    unchanged(root)?;
     let version =
         document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
     let tag = format!("v{version}");
@@ -199,17 +198,18 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
         let value = lines(git(root).args(["config", key]))?.concat();
         run(git(&clone).args(["config", key, &value]))?;
     }
-    println!("== changelog");
-    change(&clone.join(CHANGELOG), |text| dated(text, &version, &date))?;
-    let wrong = wrong_pins(&clone, &version)?;
-    ensure!(wrong.is_empty(), "wheels are pinned wrong:\n  {}", wrong.join("\n  "));
     // The clone's own, which are all that others will have. Not built where this is: cargo takes
     // programs of two checkouts for the same, and the next `cargo xtask` here would work on the
     // clone.
     let built = target().join("releases/target");
+    xtask(&clone, &built, &["regenerate"])?;
+    unchanged(&clone).context("what is derived is stale; run `cargo xtask regenerate`")?;
+    println!("== changelog");
+    change(&clone.join(CHANGELOG), |text| dated(text, &version, &date))?;
+    let wrong = wrong_pins(&clone, &version)?;
+    ensure!(wrong.is_empty(), "wheels are pinned wrong:\n  {}", wrong.join("\n  "));
     xtask(&clone, &built, &["spec", "check"])?;
     xtask(&clone, &built, &["spec", "diff"])?;
-    xtask(&clone, &built, &["regenerate", "--check"])?;
     xtask(&clone, &built, &["packages"])?;
     keep_document(&clone, &version)?;
     // Nothing has changed since the document that is compared with now.
@@ -224,6 +224,13 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     run(git(root).args(["pull", "--quiet", "--ff-only"]).arg(&clone).arg("HEAD"))?;
     run(git(root).args(["fetch", "--quiet"]).arg(&clone).args(["tag", &tag]))?;
     println!("{tag} is made; RELEASING.md says how it is published");
+    Ok(())
+}
+
+/// Whether all that lies here is committed.
+fn unchanged(root: &Path) -> Result<()> {
+    let changed = lines(git(root).args(["status", "--porcelain"]))?;
+    ensure!(changed.is_empty(), "there are changes that are not committed: {}", changed.join(", "));
     Ok(())
 }
 
@@ -396,6 +403,15 @@ mod tests {
         fs::write(wheel, "dependencies = [\"molbox-worker==0.1.0\"]\n").unwrap();
         let other = unready(root, "v0.2.0", "0.2.0").unwrap().join("; ");
         assert!(other.contains("molbox-worker==0.1.0, and the packages are 0.2.0"), "{other}");
+    }
+
+    #[test]
+    fn a_derived_file_that_is_not_what_was_committed_is_no_release() {
+        let repository = repository();
+        unchanged(repository.path()).unwrap();
+        fs::write(repository.path().join("openapi/openapi.json"), "{\"derived\": true}").unwrap();
+        let error = unchanged(repository.path()).unwrap_err().to_string();
+        assert!(error.contains("openapi/openapi.json"), "{error}");
     }
 
     #[test]

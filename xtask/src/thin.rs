@@ -65,9 +65,15 @@ fn packed(folder: &Path) -> Result<()> {
 
 /// The program of the module, built and tested; its types are those of the document.
 pub fn go() -> Result<Command> {
+    let stale: Vec<String> = go_types()?
+        .into_iter()
+        .filter(|(path, text)| stale_from(&root().join(path), text).is_some())
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    if !stale.is_empty() {
+        bail!("stale: {}; run `cargo xtask regenerate`", stale.join(", "));
+    }
     let folder = target().join(GO);
-    copied(&root().join("go"), &folder)?;
-    types(&oapi_codegen()?, &folder)?;
     for arguments in [&["vet", "./..."] as &[&str], &["test", "./..."]] {
         quiet(Command::new("go").args(arguments).current_dir(&folder))?;
     }
@@ -78,9 +84,12 @@ pub fn go() -> Result<Command> {
     Ok(Command::new(program))
 }
 
-/// Generates the types, and fails when those of the repository are others.
-fn types(generator: &Path, folder: &Path) -> Result<()> {
-    let mut stale = Vec::new();
+/// The types as they are generated, each with its place in the repository; in a copy of the module.
+pub fn go_types() -> Result<Vec<(PathBuf, String)>> {
+    let generator = oapi_codegen()?;
+    let folder = target().join(GO);
+    copied(&root().join("go"), &folder)?;
+    let mut types = Vec::new();
     for address in Address::BOTH {
         let name = address.name();
         let path = PathBuf::from(name).join(format!("{name}.gen.go"));
@@ -90,20 +99,14 @@ fn types(generator: &Path, folder: &Path) -> Result<()> {
         of_types(&mut value);
         value["paths"] = serde_json::json!({});
         fs::write(&document, value.to_string())?;
-        let mut generate = Command::new(generator);
+        let mut generate = Command::new(&generator);
         generate.arg("-config").arg(folder.join("oapi-codegen.yaml"));
         generate.args(["-package", name, "-o"]).arg(folder.join(&path));
         quiet(generate.arg(document))?;
-        let new = fs::read_to_string(folder.join(&path))?;
-        if stale_from(&root().join("go").join(&path), &new).is_some() {
-            stale.push(path.display().to_string());
-        }
+        let text = fs::read_to_string(folder.join(&path))?;
+        types.push((PathBuf::from("go").join(path), text));
     }
-    if !stale.is_empty() {
-        let stale = stale.join(", ");
-        bail!("stale: {stale} in go; copy them from {}", folder.display());
-    }
-    Ok(())
+    Ok(types)
 }
 
 /// What Go types are made of: Go leaves out fields that it does not know, and takes any JSON where
