@@ -317,7 +317,7 @@ type AnalysisRecord struct {
 	// Progress How far a queued or running task has come.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 	Queue *QueuePlace `json:"queue,omitempty"`
 
 	// Request What was asked of an analysis, in its record: the fields of the request, without their ranges and values, which later versions may widen.
@@ -797,7 +797,7 @@ type Estimate struct {
 	// MemoryBytes Most memory of the machine that it would hold, in bytes, to within a fifth; memory of a GPU is not counted.
 	MemoryBytes *int64 `json:"memory_bytes,omitempty"`
 
-	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 	Queue *QueuePlace `json:"queue,omitempty"`
 
 	// ResultBytes What the results would take in all, trajectories included, in bytes, to within a few per cent.
@@ -1145,7 +1145,7 @@ type JobRecord struct {
 	// Progress How far a queued or running task has come.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 	Queue *QueuePlace `json:"queue,omitempty"`
 
 	// Request What was asked of a job, or what it runs with, in its record: the fields of the request, without their ranges and values, which later versions may widen. No equilibration runs when the array is empty; the default runs when it is absent from what was asked.
@@ -1487,7 +1487,7 @@ type QueueEntry struct {
 	// Progress How far a task has come that runs.
 	Progress *QueueProgress `json:"progress,omitempty"`
 
-	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 	Queue *QueuePlace `json:"queue,omitempty"`
 
 	// StartedAt When it was first started, RFC 3339 in UTC; absent when it never was.
@@ -1509,7 +1509,7 @@ type QueuePage struct {
 	NextPage *string `json:"next_page,omitempty"`
 }
 
-// QueuePlace Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+// QueuePlace Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 type QueuePlace struct {
 	// ExpectedStartAt When it is expected to start, RFC 3339 in UTC, in whole minutes, from how long such tasks took here and what runs; absent when that is not known, and while a record has `held`.
 	ExpectedStartAt *string `json:"expected_start_at,omitempty"`
@@ -1938,7 +1938,7 @@ type SystemRecord struct {
 	// Progress How far a queued or running task has come.
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 	Queue *QueuePlace `json:"queue,omitempty"`
 
 	// Request What was asked of a system, in its record: the fields of the request, without their ranges and values, which later versions may widen.

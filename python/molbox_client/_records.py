@@ -997,7 +997,7 @@ class Progress(BaseModel):
 
 class QueuePlace(BaseModel):
     """
-    Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and of its tasks to the oldest; analyses have slots of their own.
+    Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
     """
 
     model_config = ConfigDict(

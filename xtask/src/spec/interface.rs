@@ -137,6 +137,19 @@ impl Marks<'_> {
         }
     }
 
+    /// The interface states no limits beside its schemas: one that it has here is a choice of ours,
+    /// named beside it or, for all that the schema has, on the schema.
+    fn limits(&mut self, at: String, name: &str, value: &Value, of_all: &str) {
+        let is_named = value["x-choice"].is_string()
+            || ["allowed values", "limits", "ranges"].iter().any(|word| of_all.contains(word));
+        if !is_named && is_limited(value) {
+            self.out.push((
+                at,
+                format!("{name} is narrower than the interface has it: say so with `x-choice`"),
+            ));
+        }
+    }
+
     fn operations(&mut self) {
         for (path, item) in self.document.value["paths"].as_object().into_iter().flatten() {
             for (method, operation) in item.as_object().into_iter().flatten() {
@@ -161,6 +174,9 @@ impl Marks<'_> {
                     let parameter = self.document.follow(parameter);
                     let name = parameter["name"].as_str().unwrap_or_default();
                     let at = format!("{at}/parameters/{index}");
+                    if known_parameters.contains(name) {
+                        self.limits(at.clone(), &format!("parameter {name}"), parameter, "");
+                    }
                     self.judge(
                         at,
                         &format!("parameter {name}"),
@@ -219,7 +235,12 @@ impl Marks<'_> {
                 // Beside a reference nothing is read; what it leads to has the mark.
                 let is_marked = is_ours(value) || !is_known && is_ours(self.document.follow(value));
                 let at = format!("{at}/properties/{}", escape(property));
-                self.judge(at, &format!("{name}.{property}"), is_marked, is_known);
+                let shown = format!("{name}.{property}");
+                if is_known {
+                    let of_all = schema["x-choice"].as_str().unwrap_or_default();
+                    self.limits(at.clone(), &shown, value, of_all);
+                }
+                self.judge(at, &shown, is_marked, is_known);
             }
         }
     }
@@ -232,6 +253,12 @@ fn is_ours(value: &Value) -> bool {
 /// Whether something is ours, or the interface's with what it left open.
 fn is_settled(value: &Value) -> bool {
     is_ours(value) || value["x-choice"].is_string()
+}
+
+/// Whether what is allowed is limited beside the schema, or beside that of its items.
+fn is_limited(value: &Value) -> bool {
+    ["x-values", "x-from", "x-above", "x-to"].iter().any(|key| value.get(key).is_some())
+        || value.get("items").is_some_and(is_limited)
 }
 
 fn names<'a>(api: &'a Api, operation: &'a Value) -> Vec<&'a str> {

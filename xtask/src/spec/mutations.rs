@@ -239,6 +239,10 @@ impl<'a> Mutations<'a> {
             self.push("unit changed", at, State::Changed, &words, [edit, text]);
             self.push("unit lost", at, State::Changed, &words, [remove(at, "x-unit")]);
         }
+        if value["x-choice"].is_string() && (value.get("x-from").or(value.get("x-to"))).is_some() {
+            let edit = remove(at, "x-choice");
+            self.push("mark of a limit lost", at, State::Broken, &words, [edit]);
+        }
         if value["x-values"].is_array() {
             let edit = set(at, "x-values", with(&value["x-values"], "unheardof"));
             self.push("values and text disagree", at, State::Broken, &[property], [edit]);
@@ -415,6 +419,10 @@ impl<'a> Mutations<'a> {
             &["box_shape", "unheardof"],
             [edit],
         );
+        let request = "/components/schemas/AnalysisRequest";
+        let edit = set(request, "x-choice", "units, defaults, and which fields are required");
+        let words = ["AnalysisRequest.hbond_angle", "x-choice"];
+        self.push("mark of all limits lost", request, State::Broken, &words, [edit]);
         // The other direction: what needs nobody's decision.
         let jobs = "/paths/~1info~1jobs";
         let edit = set(&format!("{jobs}/get"), "description", "Lists jobs.");
