@@ -177,7 +177,10 @@ fn main() -> ExitCode {
         Task::Package { command: None, glibc } => package::package(glibc.as_deref()),
         Task::Portal => portal::portal(),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
-        Task::Regenerate { check } => regenerate::regenerate(check),
+        Task::Regenerate { check: true } => regenerate::regenerate(true),
+        Task::Regenerate { check: false } => {
+            regenerate::regenerate(false).and_then(|()| thin::renew_go())
+        }
         Task::Spec(spec) => match spec::run(&spec) {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Err(error),

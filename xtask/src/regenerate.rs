@@ -1,5 +1,5 @@
 //! Everything that is derived: from the document, as JSON, as OpenAPI 3.1, its surface, the
-//! reference, the models of the Python client, the types of Go; from the table of errors, its page and what the
+//! reference, the models of the Python client; from the table of errors, its page and what the
 //! programs have of it; and from the programs, what they print of themselves and what others can
 //! use of the client.
 
@@ -13,13 +13,11 @@ use serde_json::Value;
 
 use crate::docs::markdown;
 use crate::errors::Errors;
-use crate::lint::{has_go, where_possible};
 use crate::packages::surface;
 use crate::python;
 use crate::shell::{self, root, run, shown};
 use crate::spec::examples::{Examples, FOLDER};
 use crate::spec::published::{Address, published};
-use crate::thin;
 
 /// Files that programs print: command, where it goes.
 const PRINTED: [([&str; 2], &str); 2] =
@@ -39,16 +37,11 @@ pub fn regenerate(check: bool) -> Result<()> {
     // The programs have the document and the table of errors in them.
     stale.extend(write(printed()?, check)?);
     stale.extend(write(vec![surface()?], check)?);
-    if check {
-        return current(&stale);
-    }
-    python_client()?;
-    where_possible("the types of Go", has_go(), |()| write(thin::go_types()?, false)).map(drop)
+    if check { current(&stale) } else { python_client() }
 }
 
-/// What the Python client has of the document. Its generator is a program of Python, that of Go's
-/// types one of Go: the clients' own tests find what is stale, so that nobody needs them who changes
-/// nothing.
+/// What the Python client has of the document. Its generator is a program of Python: the client's
+/// own tests find what is stale, so that nobody needs it who changes nothing.
 fn python_client() -> Result<()> {
     let mut generate = Command::new(python::client()?);
     run(generate.current_dir(root().join("python")).arg("generate.py"))
@@ -67,7 +60,7 @@ fn current(stale: &[String]) -> Result<()> {
 }
 
 /// Writes what is stale, unless it is only to be found; what that is.
-fn write(files: Vec<(PathBuf, String)>, check: bool) -> Result<Vec<String>> {
+pub fn write(files: Vec<(PathBuf, String)>, check: bool) -> Result<Vec<String>> {
     let mut stale = Vec::new();
     for (path, text) in files {
         let file = root().join(&path);

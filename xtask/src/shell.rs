@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -49,6 +49,18 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed ({status})", shown(command));
     }
     Ok(())
+}
+
+/// What a command prints; an error, with what it said, when it fails.
+pub fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| shown(command))?;
+    ensure!(
+        output.status.success(),
+        "{} failed: {}",
+        shown(command),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
 }
 
 /// CPU time of all children that have ended.

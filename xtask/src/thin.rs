@@ -8,8 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::lint::{node_packages, quiet};
-use crate::regenerate::stale_from;
+use crate::lint::{has_go, node_packages, quiet, where_possible};
+use crate::regenerate::{stale_from, write};
 use crate::shell::{root, target};
 use crate::spec::published::Address;
 
@@ -84,8 +84,13 @@ pub fn go() -> Result<Command> {
     Ok(Command::new(program))
 }
 
+/// Writes the types anew where there is Go, as `regenerate` does all else.
+pub fn renew_go() -> Result<()> {
+    where_possible("the types of Go", has_go(), |()| write(go_types()?, false)).map(drop)
+}
+
 /// The types as they are generated, each with its place in the repository; in a copy of the module.
-pub fn go_types() -> Result<Vec<(PathBuf, String)>> {
+fn go_types() -> Result<Vec<(PathBuf, String)>> {
     let generator = oapi_codegen()?;
     let folder = target().join(GO);
     copied(&root().join("go"), &folder)?;

@@ -9,11 +9,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::check::wheels_in;
 use super::notices::notices;
 use crate::lint::quiet;
 use crate::regenerate::document;
-use crate::shell::{root, target};
+use crate::shell::{output, root, target};
 use crate::{docs, portal, python};
 
 /// The packages with a program, in the order in which one needs the other: folder, program.
@@ -124,6 +123,19 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The wheels of a folder.
+pub fn wheels_in(dist: &Path) -> Result<Vec<PathBuf>> {
+    let mut wheels = Vec::new();
+    for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "whl") {
+            wheels.push(path);
+        }
+    }
+    wheels.sort();
+    Ok(wheels)
 }
 
 /// A search path whose Python has zig, as maturin looks for it.
@@ -248,17 +260,6 @@ with wheel.open(path) as source, open(to, 'wb') as target:
     quiet(python.args(["-c", code, name]).arg(to).args(wheels))
         .with_context(|| format!("take {name} out of its wheel"))?;
     Ok(fs::set_permissions(to, fs::Permissions::from_mode(0o755))?)
-}
-
-pub fn output(command: &mut Command) -> Result<Vec<u8>> {
-    let output = command.output().with_context(|| crate::shell::shown(command))?;
-    ensure!(
-        output.status.success(),
-        "{} failed: {}",
-        crate::shell::shown(command),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(output.stdout)
 }
 
 /// An archive for machines without Python, or where nobody installs.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{Build, NOTICES, PROGRAMS, Tools, output, sums_in, version, wheels};
+use super::build::{Build, NOTICES, PROGRAMS, Tools, sums_in, version, wheels, wheels_in};
 use crate::lint::quiet;
 use crate::python;
-use crate::shell::root;
+use crate::shell::{output, root};
 
 /// Residues of the villin headpiece that are simulated.
 const RESIDUES: std::ops::RangeInclusive<u32> = 42..=44;
@@ -54,19 +54,6 @@ fn lint(tools: &Tools) -> Result<()> {
     quiet(tools.command("zizmor").args(["--offline", "--quiet", workflow]))?;
     let read = "import rattler_build, sys; rattler_build.MultiOutputRecipe.from_file(sys.argv[1])";
     quiet(tools.command("python").args(["-c", read, "packaging/conda/recipe.yaml"]))
-}
-
-/// The wheels of a folder.
-pub fn wheels_in(dist: &Path) -> Result<Vec<PathBuf>> {
-    let mut wheels = Vec::new();
-    for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "whl") {
-            wheels.push(path);
-        }
-    }
-    wheels.sort();
-    Ok(wheels)
 }
 
 /// Whether each tag is true: a wheel promises by it on which systems it runs; and whether the licences

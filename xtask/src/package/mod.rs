@@ -4,5 +4,5 @@ mod build;
 mod check;
 mod notices;
 
-pub use build::{Build, Tools, WHEELS, package, version};
-pub use check::{check, try_out, wheels_in};
+pub use build::{Build, Tools, WHEELS, package, version, wheels_in};
+pub use check::{check, try_out};

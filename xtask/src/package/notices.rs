@@ -8,8 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::build::output;
-use crate::shell::{cargo, root};
+use crate::shell::{cargo, output, root};
 
 /// The packages that our programs are.
 const OURS: [&str; 2] = ["molbox-cli", "molbox-service"];
