@@ -9,6 +9,7 @@ use futures::StreamExt;
 use molbox::Error;
 use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams};
 use reqwest::StatusCode;
+use serde_json::Value;
 
 fn status(error: &Error) -> u16 {
     error.status().map_or(0, |status| status.as_u16())
