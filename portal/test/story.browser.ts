@@ -188,6 +188,9 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   assert.ok(rows > 1, `${rows} rows while it runs`);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("status").getByText("cancelled").waitFor({ timeout: LONG_MS });
+  await page.reload();
+  await page.getByRole("status").getByText("cancelled").waitFor();
+  await page.getByRole("img", { name: /^temperature/ }).waitFor({ timeout: LONG_MS });
   browser.look();
 });
 

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { SeriesChart } from "./series.tsx";
+import { join, type Stage, stagesOf } from "./stages.ts";
 import { wordsOf } from "./table.ts";
 
 type Job = Schemas["JobRecord"];
@@ -18,7 +19,10 @@ const BETWEEN_MS = 1000;
 export function JobCharts({ job }: { job: Job }) {
   const stages = stagesOf(job);
   const series = useSeries(job, stages);
-  const joined = useMemo(() => join(series), [series]);
+  const joined = useMemo(
+    () => join(stages, (name) => series.find(({ stage }) => stage === name)),
+    [series, JSON.stringify(stages)],
+  );
   if (stages.length === 0) return null;
   const shown = SHOWN.flatMap((name) => joined.columns.filter((column) => column.name === name));
   return <section className="panel charts" aria-label="Charts">
@@ -30,38 +34,39 @@ export function JobCharts({ job }: { job: Job }) {
   </section>;
 }
 
-/** The stages that may have logged something, in their order. */
-function stagesOf(job: Job): string[] {
-  const ended = (job.stages ?? []).map(({ name }) => name);
-  const present = job.progress?.stage ?? job.error?.stage;
-  const names = present === undefined || ended.includes(present) ? ended : [...ended, present];
-  return names.filter((name) => name === "production" || name.startsWith("equilibration_"));
-}
-
-/** The rows of each stage; those of the last are read as they come. */
-function useSeries(job: Job, stages: readonly string[]): Series[] {
+/** The rows of each stage; those of the last are read as they come, and of the others once when they have ended. */
+function useSeries(job: Job, stages: readonly Stage[]): Series[] {
   const queries = useQueryClient();
   const { job_id } = job;
-  const last = stages.at(-1);
+  const last = stages.at(-1)?.name;
   const asked = useRef(0);
   useEffect(() => {
     if (last === undefined) return;
     const wait = Math.max(0, asked.current + BETWEEN_MS - Date.now());
     const timer = setTimeout(() => {
       asked.current = Date.now();
-      void queries.refetchQueries({ queryKey: ["series", job_id, last] }, { cancelRefetch: false });
+      void queries.refetchQueries({ queryKey: keyOf(job_id, { name: last }) }, { cancelRefetch: false });
     }, wait);
     return () => clearTimeout(timer);
     // A step further, a stage further, or at its end.
   }, [job_id, last, job.progress?.step, job.status, queries]);
   return useQueries({
-    queries: stages.map((stage) => ({
-      queryKey: ["series", job_id, stage],
-      queryFn: () => seriesSince(job_id, stage, queries.getQueryData<Series>(["series", job_id, stage])),
-      staleTime: Infinity,
-    })),
-    combine: (results) => results.flatMap(({ data }) => (data ? [data] : [])),
+    queries: stages.map((stage) => {
+      const queryKey = keyOf(job_id, stage);
+      // What was there while it ran may lack its last rows.
+      const before = () => queries.getQueryData<Series>(queryKey) ?? queries.getQueryData<Series>(keyOf(job_id, { name: stage.name }));
+      return { queryKey, queryFn: () => seriesSince(job_id, stage.name, before()), placeholderData: before, staleTime: Infinity };
+    }),
+    combine: seriesOf,
   });
+}
+
+function keyOf(job_id: string, { name, steps }: Pick<Stage, "name" | "steps">): unknown[] {
+  return ["series", job_id, name, steps ?? "open"];
+}
+
+function seriesOf(results: readonly { data: Series | undefined }[]): Series[] {
+  return results.flatMap(({ data }) => (data ? [data] : []));
 }
 
 /** All rows, read on from those that are there. */
@@ -80,36 +85,4 @@ async function seriesSince(job_id: string, stage: string, before: Series | undef
       values: [...column.values, ...(series.columns.find(({ name }) => name === column.name)?.values ?? [])],
     })),
   };
-}
-
-type Joined = {
-  time: number[];
-  timeUnit: string | undefined;
-  borders: number[];
-  columns: { name: string; unit?: string; values: (number | null)[] }[];
-};
-
-/** The stages behind each other: each has times from its own start. */
-function join(series: readonly Series[]): Joined {
-  const time: number[] = [];
-  const borders: number[] = [];
-  let timeUnit: string | undefined;
-  const columns = new Map<string, Joined["columns"][number]>();
-  for (const { columns: of } of series) {
-    const own = of.find(({ name }) => name === "time");
-    if (!own || own.values.length === 0) continue;
-    timeUnit = own.unit;
-    const start = time.at(-1) ?? 0;
-    const before = time.length;
-    if (before > 0) borders.push(start);
-    for (const at of own.values) time.push(start + at);
-    for (const { name, unit, values } of of) {
-      const column = columns.get(name) ?? { name, ...(unit === undefined ? {} : { unit }), values: [] };
-      // A stage before this one may not have logged it.
-      while (column.values.length < before) column.values.push(null);
-      for (const value of values) column.values.push(value);
-      columns.set(name, column);
-    }
-  }
-  return { time, timeUnit, borders, columns: [...columns.values()] };
 }

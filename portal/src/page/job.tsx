@@ -65,8 +65,9 @@ function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: numb
   });
   const summary = system.data?.summary;
   if (!summary || job.status === "queued") return null;
-  const production = job.stages?.find(({ name }) => name === "production");
-  const hasFrames = production ? production.frames > 0 : job.progress?.stage === "production" || job.error?.stage === "production";
+  // What the service plays is the last stage; whether a job that has ended came so far, its frames tell.
+  const moving = job.parameters.production ? "production" : `equilibration_${job.parameters.equilibration?.length ?? 0}`;
+  const hasFrames = hasEnded(job) || job.progress?.stage === moving || (job.stages ?? []).some(({ name }) => name === moving);
   const mask = soluteMask(summary);
   const read = async () => ({ text: await structureOf(box_id, mask), format: "mmcif" as const });
   const id = `${job_id} ${hasFrames} ${seen} ${hasEnded(job)}`;
