@@ -6,45 +6,53 @@ import { save } from "./save.ts";
 import type { Matrix } from "./table.ts";
 
 const WIDTH = 420;
+/** From white, as print takes it, to this blue, in light and dark alike. */
+const FULL = [0, 0x72, 0xb2] as const;
 
-/** Drawn for light and dark alike: from white to blue, as print takes it. */
 export function Heatmap({ matrix }: { matrix: Matrix }) {
+  const { title, name, of, unit, size, values, largest, labelOf } = matrix;
   const canvas = useRef<HTMLCanvasElement>(null);
   const [pointed, point] = useState("");
   useEffect(() => {
     if (canvas.current) draw(canvas.current, matrix);
   }, [matrix]);
-  const png = () => canvas.current?.toBlob((blob) => blob && save(`${matrix.title.replaceAll(/[^\w.-]+/g, "_")}.png`, blob));
+  const png = () => canvas.current?.toBlob((blob) => blob && save(`${title.replaceAll(/[^\w.-]+/g, "_")}.png`, blob));
+  const withUnit = (value: number) => (unit === "" ? number(value, 3) : `${number(value, 3)} ${unit}`);
   return <figure className="chart">
     <figcaption className="spread">
-      <span className="quiet">{matrix.name} of pairs of residues, from 0 (white) to 1 (blue)</span>
-      <span className="saves"><button className="plain" aria-label={`${matrix.title} as PNG`} onClick={png}>PNG</button></span>
+      <span className="quiet">{name} of {of}, from 0 (white) to {withUnit(largest)} (blue)</span>
+      <span className="saves"><button className="plain" aria-label={`${title} as PNG`} onClick={png}>PNG</button></span>
     </figcaption>
-    <canvas ref={canvas} className="heatmap" role="img" aria-label={`${matrix.title}: ${matrix.name} of ${matrix.size} by ${matrix.size} residues`}
+    <canvas ref={canvas} className="heatmap" role="img" aria-label={`${title}: ${name} of ${of}, ${size} by ${size}`}
       onPointerLeave={() => point("")}
       onPointerMove={({ currentTarget, nativeEvent }) => {
-        const residue = (offset: number) => 1 + Math.floor((offset / currentTarget.clientWidth) * matrix.size);
-        const [column, row] = [residue(nativeEvent.offsetX), matrix.size + 1 - residue(nativeEvent.offsetY)];
-        const value = matrix.at(row, column);
-        point(`${column} and ${row}: ${value === undefined ? "none" : number(value, 3)}`);
+        const place = (offset: number) => Math.floor((offset / currentTarget.clientWidth) * size);
+        const [column, row] = [place(nativeEvent.offsetX), size - 1 - place(nativeEvent.offsetY)];
+        const value = values[row * size + column] ?? NaN;
+        point(`${number(labelOf(column))} and ${number(labelOf(row))}: ${Number.isNaN(value) ? "none" : withUnit(value)}`);
       }} />
-    <p className="small quiet" aria-live="off">{pointed || "Residues from 1, from the lower left corner."}</p>
+    <p className="small quiet" aria-live="off">{pointed || `From ${number(labelOf(0))} to ${number(labelOf(size - 1))}, from the lower left corner.`}</p>
   </figure>;
 }
 
-function draw(canvas: HTMLCanvasElement, { size, at }: Matrix): void {
+/** A pixel for each number, made as large as the picture needs. */
+function draw(canvas: HTMLCanvasElement, { size, values, largest }: Matrix): void {
+  const pixels = document.createElement("canvas");
+  pixels.width = pixels.height = size;
+  const own = pixels.getContext("2d");
   const scale = Math.max(1, Math.ceil((2 * WIDTH) / size));
   canvas.width = canvas.height = size * scale;
   const context = canvas.getContext("2d");
-  if (!context) return;
-  context.fillStyle = "#ffffff";
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  for (let row = 1; row <= size; row += 1) {
-    for (let column = 1; column <= size; column += 1) {
-      const value = at(row, column);
-      if (value === undefined) continue;
-      context.fillStyle = `color-mix(in srgb, #0072b2 ${100 * Math.min(1, Math.max(0, value))}%, #ffffff)`;
-      context.fillRect((column - 1) * scale, (size - row) * scale, scale, scale);
-    }
-  }
+  if (!own || !context) return;
+  const image = own.createImageData(size, size);
+  image.data.fill(255);
+  values.forEach((value, i) => {
+    if (Number.isNaN(value)) return;
+    const share = Math.min(1, Math.max(0, value / largest));
+    const at = 4 * ((size - 1 - Math.floor(i / size)) * size + (i % size));
+    FULL.forEach((full, colour) => (image.data[at + colour] = Math.round(255 + (full - 255) * share)));
+  });
+  own.putImageData(image, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(pixels, 0, 0, canvas.width, canvas.height);
 }

@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
 import { number } from "../part/number.ts";
+import { aligned, columnsOf } from "./aligned.ts";
 import { saveCsv, savePng, saveSvg } from "./save.ts";
 import { type Line, type Plot, svgOf, withUnit } from "./svg.ts";
 
@@ -18,7 +19,7 @@ type Props = Plot & {
 const HEIGHT = 170;
 const FONT = "12px system-ui, sans-serif";
 
-export function SeriesChart({ title, x, y, lines, isHistogram = false, borders = [], height = HEIGHT, onPick }: Props) {
+export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted = false, borders = [], height = HEIGHT, onPick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const drawn = useRef({ borders, onPick });
@@ -30,7 +31,7 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, borders =
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const draw = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(target, { title, x, y, lines, isHistogram }, height, drawn), dataOf(lines), target);
+      plot.current = new uPlot(optionsOf(target, { title, x, y, lines, isHistogram, isDotted }, height, drawn), dataOf(lines), target);
     };
     draw();
     scheme.addEventListener("change", draw);
@@ -48,7 +49,7 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, borders =
 
   const last = lines.length === 1 && !isHistogram ? lines[0]?.y.at(-1) : undefined;
   const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
-  const picture = () => svgOf({ title, x, y, lines, isHistogram });
+  const picture = () => svgOf({ title, x, y, lines, isHistogram, isDotted });
   return <figure className="chart">
     <figcaption className="spread">
       <span className="quiet">{withUnit(y)}</span>
@@ -65,29 +66,13 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, borders =
   </figure>;
 }
 
-/** Lines that do not share their places along the x axis are put beside each other. */
 function dataOf(lines: readonly Line[]): uPlot.AlignedData {
-  const tables = lines.map(({ x, y }): uPlot.AlignedData => [[...x], [...y]]);
-  const [only] = tables;
-  if (!only) return [[]];
-  const isShared = lines.every(({ x }) => x === lines[0]?.x);
-  if (isShared) return [only[0], ...lines.map(({ y }) => [...y])];
-  return uPlot.join(tables);
-}
-
-function columnsOf({ x, y, lines }: Pick<Plot, "x" | "y" | "lines">) {
-  const [along, ...values] = dataOf(lines);
-  return [
-    { ...x, values: Array.from(along) },
-    ...values.map((column, i) => ({
-      ...y, name: lines.length > 1 ? `${y.name} ${lines[i]?.name}` : y.name, values: Array.from(column),
-    })),
-  ];
+  return aligned(lines);
 }
 
 type Drawn = { current: { borders: readonly number[]; onPick: ((index: number) => void) | undefined } };
 
-function optionsOf(target: HTMLElement, { x, y, lines, isHistogram }: Plot, height: number, drawn: Drawn): uPlot.Options {
+function optionsOf(target: HTMLElement, { x, y, lines, isHistogram, isDotted }: Plot, height: number, drawn: Drawn): uPlot.Options {
   const ink = colourOf(target, "--quiet");
   const grid = { stroke: colourOf(target, "--line"), width: 1 };
   const bars = isHistogram ? uPlot.paths.bars?.({ size: [1, Infinity] }) : undefined;
@@ -112,7 +97,7 @@ function optionsOf(target: HTMLElement, { x, y, lines, isHistogram }: Plot, heig
         label: lines.length > 1 ? line.name : withUnit(y),
         stroke: colourOf(target, lines.length > 1 ? `--series-${(i % 8) + 1}` : "--accent"),
         width: 1.3,
-        points: { show: line.x.length < 2 },
+        ...(isDotted ? { paths: () => null, points: { show: true, size: 4 } } : { points: { show: line.x.length < 2 } }),
         ...(bars ? { paths: bars, fill: colourOf(target, "--accent-soft"), points: { show: false } } : {}),
       })),
     ],

@@ -8,6 +8,8 @@ export type Plot = {
   lines: readonly Line[];
   /** Whether the one line is a histogram, whose places are the middles of bars of one width. */
   isHistogram?: boolean;
+  /** Whether points stand alone, as there is nothing between two of them. */
+  isDotted?: boolean;
 };
 
 /** Okabe and Ito's colours on white. */
@@ -17,7 +19,7 @@ const WIDTH = 640;
 const HEIGHT = 320;
 const EDGE = { left: 76, right: 16, top: 36, bottom: 48 };
 
-export function svgOf({ title, x, y, lines, isHistogram = false }: Plot): string {
+export function svgOf({ title, x, y, lines, isHistogram = false, isDotted = false }: Plot): string {
   const half = isHistogram ? barOf(lines[0]) / 2 : 0;
   const across = spanOf(lines.flatMap((line) => extent(line.x)).flatMap((at) => [at - half, at + half]));
   const up = spanOf([...lines.flatMap((line) => extent(line.y)), ...(isHistogram ? [0] : [])]);
@@ -28,7 +30,7 @@ export function svgOf({ title, x, y, lines, isHistogram = false }: Plot): string
     + text(atX(value), bottom + 18, "middle", label(value)));
   const ticksY = ticks(up).map((value) => `<path d="M${EDGE.left} ${px(atY(value))}H${WIDTH - EDGE.right}" stroke="#d9dcdf"/>`
     + text(EDGE.left - 8, atY(value) + 4, "end", label(value)));
-  const curves = isHistogram ? lines.map((line) => barsOf(line, atX, atY, half)) : lines.map((line, i) => `<path fill="none" stroke="${COLOURS[i % COLOURS.length]}" stroke-width="1.3" d="${pathOf(line, atX, atY)}"/>`);
+  const curves = isHistogram ? lines.map((line) => barsOf(line, atX, atY, half)) : lines.map((line, i) => `<path fill="none" stroke="${COLOURS[i % COLOURS.length]}" ${isDotted ? 'stroke-width="3" stroke-linecap="round"' : 'stroke-width="1.3"'} d="${pathOf(line, atX, atY, isDotted)}"/>`);
   const key = lines.length < 2 ? [] : lines.map((line, i) =>
     `<rect x="${EDGE.left + 8}" y="${EDGE.top + 6 + 16 * i}" width="12" height="3" fill="${COLOURS[i % COLOURS.length]}"/>`
     + text(EDGE.left + 26, EDGE.top + 12 + 16 * i, "start", line.name));
@@ -84,7 +86,7 @@ function label(value: number): string {
 }
 
 /** A gap in the numbers is a gap in the curve. */
-function pathOf({ x, y }: Line, atX: (value: number) => number, atY: (value: number) => number): string {
+function pathOf({ x, y }: Line, atX: (value: number) => number, atY: (value: number) => number, isDotted: boolean): string {
   let isDown = false;
   return y.map((value, i) => {
     const along = x[i];
@@ -93,6 +95,7 @@ function pathOf({ x, y }: Line, atX: (value: number) => number, atY: (value: num
       return "";
     }
     const step = `${isDown ? "L" : "M"}${px(atX(along))} ${px(atY(value))}`;
+    if (isDotted) return `${step}h0`;
     isDown = true;
     return step;
   }).join("");

@@ -1,6 +1,6 @@
 //! The analyses of a trajectory: what can be measured, and what was.
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, lazy, Suspense, useState } from "react";
+import { type FormEvent, lazy, Suspense, useMemo, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
@@ -9,7 +9,7 @@ import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
 import { SeriesChart } from "../chart/series.tsx";
 import type { Plot } from "../chart/svg.ts";
-import { matrixOf, plotsOf } from "../chart/table.ts";
+import { matrixOf, plotsOf, type TimeUnit, timeUnitOf } from "../chart/table.ts";
 import { ANALYSIS_SUBMIT } from "../form/code.ts";
 import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
@@ -188,7 +188,7 @@ function Shown({ analysis, subject }: ShownProps) {
 function Tables({ analysis, subject: { name, job } }: ShownProps) {
   const [isCompared, compare] = useState(false);
   const data = useQuery(dataQuery(analysis.analysis_id));
-  const others = useOthers(job, isCompared);
+  const { others, areMore } = useOthers(job, isCompared);
   if (data.error) return <Failure error={data.error} again={() => void data.refetch()} />;
   if (!data.data) return <p className="quiet">Loading…</p>;
   const { frames_analyzed: analysed, frames_total: total, tables } = data.data;
@@ -202,8 +202,10 @@ function Tables({ analysis, subject: { name, job } }: ShownProps) {
     </div>
     {isCompared && others.length === 0
       && <Notice><p>No other job of the batch has an analysis yet.</p></Notice>}
+    {isCompared && areMore
+      && <p className="small quiet">The batch has more jobs; the newest {MOST_COMPARED} are compared.</p>}
     <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table} analysis={analysis} job={job}
-      own={name} others={isCompared ? others : []} />)}</div>
+      own={name} others={isCompared ? others : NO_OTHERS} />)}</div>
   </>;
 }
 
@@ -223,9 +225,10 @@ async function dataOf(id: string): Promise<Schemas["AnalysisData"]> {
 }
 
 type Other = { name: string; tables: readonly Table[] };
+const NO_OTHERS: readonly Other[] = [];
 
-/** The newest analyses of the other jobs of a batch. */
-function useOthers(job: Schemas["JobRecord"] | undefined, isWanted: boolean): Other[] {
+/** The newest analyses of the other jobs of a batch, and whether it has jobs that are left out. */
+function useOthers(job: Schemas["JobRecord"] | undefined, isWanted: boolean): { others: Other[]; areMore: boolean } {
   const name = job?.batch_name ?? "";
   const batch = useQuery({
     queryKey: ["jobs", "batch", name],
@@ -233,15 +236,16 @@ function useOthers(job: Schemas["JobRecord"] | undefined, isWanted: boolean): Ot
     enabled: isWanted && name !== "",
   });
   const analyses = useAnalyses();
-  const others = (batch.data?.items ?? []).flatMap((other) => {
+  const compared = (batch.data?.items ?? []).flatMap((other) => {
     const analysis = analyses.data?.find(({ job_id, status }) => job_id === other.job_id && status === "succeeded");
     return other.job_id === job?.job_id || !analysis ? [] : [{ name: nameOf(other), id: analysis.analysis_id }];
   });
-  const data = useQueries({ queries: others.map(({ id }) => dataQuery(id)) });
-  return others.flatMap(({ name }, i) => {
+  const data = useQueries({ queries: compared.map(({ id }) => dataQuery(id)) });
+  const others = compared.flatMap(({ name }, i) => {
     const tables = data[i]?.data?.tables;
     return tables ? [{ name, tables }] : [];
   });
+  return { others, areMore: Boolean(batch.data?.next_page) };
 }
 
 /** Shows a frame of the job that was analysed; nothing where the frames are another trajectory's. */
@@ -254,8 +258,11 @@ type TablePanelProps = { table: Table; analysis: Analysis; job: Schemas["JobReco
 function TablePanel({ table, analysis, job, own, others }: TablePanelProps) {
   const [isShown, show] = useState(false);
   const onFrame = seeFrame(analysis, job);
-  const matrix = matrixOf(table);
-  const plots = plotsOf(table).map((plot, i) => compared(plot, i, table, own, others));
+  const matrix = useMemo(() => matrixOf(table), [table]);
+  const plots = useMemo(() => {
+    const time = timeUnitOf(table);
+    return plotsOf(table, time).map((plot, i) => compared(plot, i, table, time, own, others));
+  }, [table, own, others]);
   const frames = table.columns.find(({ name }) => name === "frame")?.values;
   const pick = (point: number) => {
     const frame = frames?.[point];
@@ -287,13 +294,13 @@ function isDrawn({ kind, columns }: Table): boolean {
   return kind === "distance" || (kind === "hydrogen_bonds" && columns.some(({ name }) => name === "hydrogen_atom"));
 }
 
-/** A curve with the same of other jobs over it, where there is one alone. */
-function compared(plot: Plot, i: number, table: Table, own: string, others: readonly Other[]): Plot {
+/** A curve with the same of other jobs over it, in its unit, where there is one alone. */
+function compared(plot: Plot, i: number, table: Table, time: TimeUnit, own: string, others: readonly Other[]): Plot {
   const [line, ...more] = plot.lines;
   if (!line || more.length > 0 || others.length === 0) return plot;
   const same = others.flatMap(({ name, tables }) => {
     const match = tables.find(({ title }) => title === table.title);
-    const other = match && plotsOf(match)[i]?.lines[0];
+    const other = match && plotsOf(match, time)[i]?.lines.find(({ name }) => name === line.name);
     return other ? [{ ...other, name }] : [];
   });
   return { ...plot, lines: [{ ...line, name: own }, ...same] };
