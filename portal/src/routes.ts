@@ -100,6 +100,7 @@ export function goInstead(to: string): void {
 
 /** The portal from its beginning, with nothing kept of what was shown before. */
 export function startAgain(): void {
+  sessionStorage.clear();
   location.assign(`${root}/`);
 }
 

@@ -44,7 +44,7 @@ export function Shell() {
   const url = useUrl();
   const place = placeAt(url);
   const session = useSession();
-  const isCut = useEvents(session.data !== undefined);
+  const isCut = useEvents(session.data?.account);
   useFollowedLinks();
   useEffect(() => {
     if (isStart(url)) goToStart();
@@ -118,7 +118,9 @@ function Main({ path, isStale, children }: { path: string; isStale: boolean; chi
 /** A page with what its address contains; the pattern of the address has seen to the names. */
 function Shown({ page, given, search }: Place) {
   const Content = PAGES[page] as ComponentType<Omit<Place, "page">>;
-  return <Content given={given} search={search} />;
+  // A form is another where it begins with something else; a job that shows another frame is the same.
+  const isForm = page === "job_new" || page === "system_new";
+  return <Content key={isForm ? String(search) : page} given={given} search={search} />;
 }
 
 /** Over the page, when a request has found that the session has ended: what was typed stays. */

@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import type { Page } from "playwright-core";
 
 import type { Browser } from "./browser.ts";
-import { invited, PASSWORD, toAccount } from "./person.ts";
+import { accept, invited, PASSWORD, toAccount } from "./person.ts";
 import { Service } from "./service.ts";
 
 const CHOSEN = "four words that nobody says";
@@ -87,5 +87,30 @@ test("another password ends other sessions, and is the one from then on", async 
   assert.equal(await askedWith(elsewhere), 401);
   assert.equal(await present.inputValue(), "");
   await signInElsewhere("ada", CHOSEN);
+  browser.look();
+});
+
+test("a form begins anew where it begins with something else", async () => {
+  await page.goto(`${service.portal}system/new?protein=villin`);
+  await page.getByLabel("box_name").fill("of villin");
+  await page.getByRole("button", { name: "New ▾" }).click();
+  await page.getByRole("link", { name: "System", exact: true }).click();
+  await page.waitForURL(/system\/new$/);
+  assert.equal(await page.getByLabel("protein", { exact: true }).inputValue(), "");
+  assert.equal(await page.getByLabel("box_name").inputValue(), "");
+  browser.look();
+});
+
+test("a page is left when another window has signed in somebody else, and what was typed with it", async () => {
+  await page.getByLabel("box_name").fill("of ada");
+  await page.reload();
+  assert.equal(await page.getByLabel("box_name").inputValue(), "of ada", "it outlives the page");
+  const other = await page.context().newPage();
+  await accept({ page: other } as Browser, service.command("account", "create", "bob"));
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  await page.getByRole("button", { name: "bob ▾" }).waitFor();
+  await page.goto(`${service.portal}system/new`);
+  assert.equal(await page.getByLabel("box_name").inputValue(), "");
+  await other.close();
   browser.look();
 });

@@ -86,6 +86,24 @@ test("a submission waits when it is asked to, and is tried again with the same k
   await page.unroute("**/submit/system");
 });
 
+test("what is refused although it was checked is said at its field, until it is another", async () => {
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.route("**/submit/system", (route) => route.fulfill({
+    status: 404, contentType: "application/json",
+    body: JSON.stringify({ detail: [{ loc: ["body", "protein"], msg: "there is no such file any more", type: "not_found" }] }),
+  }));
+  await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
+  await page.getByRole("region", { name: "Estimate" }).getByText(/^about/).first().waitFor();
+  await page.getByRole("button", { name: "Build", exact: true }).click();
+  const said = page.getByText("there is no such file any more");
+  await said.waitFor();
+  assert.equal(await page.locator("[aria-invalid=true]").count(), 1);
+  await page.getByLabel("minimum_padding").fill("0.7");
+  await said.waitFor({ state: "detached" });
+  await page.unroute("**/submit/system");
+  browser.look();
+});
+
 test("a full disk is said on every page, and refuses what is new", async () => {
   browser.expect(/ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)/);
   await service.stop();

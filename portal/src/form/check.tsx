@@ -16,8 +16,6 @@ export type Check<P> = {
   /** What was answered to this very request. */
   preview: P | undefined;
   violations: readonly Violation[];
-  /** Whether there is an answer to this very request, whatever it is. */
-  isKnown: boolean;
 };
 
 /** Asks when nothing has changed for a while; `body` is undefined as long as it cannot be sent. */
@@ -34,9 +32,8 @@ export function useCheck<Body, P extends Preview>(
     staleTime: Infinity,
     gcTime: 0,
   });
-  if (text === undefined || text !== settled) return { preview: undefined, violations: [], isKnown: false };
-  const violations = violationsOf(error);
-  return { preview: data, violations, isKnown: data !== undefined || violations.length > 0 };
+  if (text === undefined || text !== settled) return { preview: undefined, violations: [] };
+  return { preview: data, violations: violationsOf(error) };
 }
 
 /** A value once it has not changed for a while. */

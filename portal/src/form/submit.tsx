@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "react";
 
 import { Refused, type Violation } from "../api/client.ts";
 import { newKey } from "../api/key.ts";
+import { useSession } from "../part/session.ts";
 
 const LONGEST_WAIT_S = 120;
 
@@ -10,8 +11,12 @@ export type Submission = {
   isBusy: boolean;
   /** What the service waits for before it is asked again; empty when it is not. */
   waits: string;
+  /** The last refusal, whatever it was for. */
   error: Error | undefined;
+  /** What is wrong with the body as it is: nothing of what was refused when it was another. */
   violations: readonly Violation[];
+  /** A refusal for something else than the body. */
+  failure: Error | undefined;
   submit: () => Promise<void>;
 };
 
@@ -26,7 +31,7 @@ export function useSubmission<Body, Answer>(
 ): Submission {
   const [isBusy, setBusy] = useState(false);
   const [waits, setWaits] = useState("");
-  const [error, setError] = useState<Error>();
+  const [refused, refuse] = useState<{ error: Error; text: string }>();
   const kept = useRef<{ text: string; key: string }>(undefined);
   const isGone = useRef(false);
   useEffect(() => {
@@ -39,19 +44,23 @@ export function useSubmission<Body, Answer>(
     const text = JSON.stringify(body);
     if (kept.current?.text !== text) kept.current = { text, key: newKey() };
     setBusy(true);
-    setError(undefined);
+    refuse(undefined);
     try {
       const answer = await sendInTurn(() => send(body, kept.current?.key ?? ""), setWaits, isGone);
       kept.current = undefined;
       if (!isGone.current) done(answer);
     } catch (error) {
-      setError(error instanceof Error ? error : new Error(String(error)));
+      refuse({ error: error instanceof Error ? error : new Error(String(error)), text });
     }
     setBusy(false);
     setWaits("");
   }
 
-  return { isBusy, waits, error, violations: violationsOf(error), submit };
+  const about = violationsOf(refused?.error);
+  const isOfThis = about.length > 0 && refused?.text === JSON.stringify(body);
+  return {
+    isBusy, waits, error: refused?.error, violations: isOfThis ? about : [], failure: about.length > 0 ? undefined : refused?.error, submit,
+  };
 }
 
 /** What is wrong with the body; none when it was refused for something else. */
@@ -86,8 +95,9 @@ export function useFocusOnWrong(news: unknown): void {
   }, [news]);
 }
 
-/** A state that outlives the page and its reload, but not the window. */
-export function useKept<T>(name: string, initial: () => T): [T, (next: T) => void, () => void] {
+/** A state that outlives the page and its reload, but not the window; it is the account's own. */
+export function useKept<T>(of: string, initial: () => T): [T, (next: T) => void, () => void] {
+  const name = `${useSession().data?.account ?? ""} ${of}`;
   const [value, set] = useState<T>(() => kept<T>(name) ?? initial());
   const keep = (next: T) => {
     set(next);

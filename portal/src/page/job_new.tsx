@@ -68,7 +68,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     go(jobs.length === 1 && first ? address("job", { job_id: first.job_id }) : address("jobs"));
   });
   const keys = new Set([...NAMES, ...planKeys(draft.plan)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, keys);
+  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
@@ -95,8 +95,8 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     <p role="status" className="quiet">
       {submission.waits || (submission.isBusy && (replicas ?? 1) > 1 ? `${sent} of ${replicas} submitted` : "")}
     </p>
-    {submission.error && submission.violations.length === 0
-      && <Failure error={submission.error} again={() => void submission.submit()} />}
+    {submission.failure
+      && <Failure error={submission.failure} again={() => void submission.submit()} />}
     <WrongAtTop wrong={wrong} />
     <div className="columns form-columns">
       <div className="stack">

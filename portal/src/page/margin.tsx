@@ -64,8 +64,8 @@ export default function Margin() {
         </button>
       </div>
       <p role="status" className="quiet">{submission.waits}</p>
-      {submission.error && submission.violations.length === 0
-        && <Failure error={submission.error} again={() => void submission.submit()} />}
+      {submission.failure
+        && <Failure error={submission.failure} again={() => void submission.submit()} />}
       <WrongAtTop wrong={wrong} />
       <div className="columns">
         <PortfolioText text={text} format={format} wrong={wrong.at("portfolio")} onText={setText} onFormat={choose} />

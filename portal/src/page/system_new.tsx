@@ -56,7 +56,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     go(address("system", { system_id: system.system_id }));
   });
   const keys = new Set<string>([...names, ...keysOf(draft.ligands)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, keys);
+  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
@@ -75,8 +75,8 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
       <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0 || isMissing}>{isBrought ? "Bring" : "Build"}</button>
     </div>
     <p role="status" className="quiet">{submission.waits}</p>
-    {submission.error && submission.violations.length === 0
-      && <Failure error={submission.error} again={() => void submission.submit()} />}
+    {submission.failure
+      && <Failure error={submission.failure} again={() => void submission.submit()} />}
     <WrongAtTop wrong={wrong} />
     <div className="columns form-columns">
       <div className="stack">

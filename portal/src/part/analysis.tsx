@@ -107,7 +107,7 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
     queries.setQueryData<Analysis[]>(["analyses"], (before) => [analysis, ...(before ?? [])]);
     onSubmitted(analysis.analysis_id);
   });
-  const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, new Set<string>(NAMES));
+  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, new Set<string>(NAMES));
   useFocusOnWrong(submission.error);
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<string>();
@@ -129,8 +129,8 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
         <Picker system_id={job.box_id} field={maskField(focused, typed, keep)} />
       </Suspense>}
       <WrongAtTop wrong={wrong} />
-      {submission.error && submission.violations.length === 0
-        && <Failure error={submission.error} again={() => void submission.submit()} />}
+      {submission.failure
+        && <Failure error={submission.failure} again={() => void submission.submit()} />}
       <div className="kinds">
         {[...kinds, ...frames].map((group) => <FieldGroup key={group.title} group={group} fields={FORM}
           typed={typed} onType={keep} wrong={wrong} onFocus={focus} />)}

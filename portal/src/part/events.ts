@@ -4,6 +4,7 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { createContext, useEffect, useRef, useState } from "react";
 
 import { type AnyRecord, type Noun, watchAccount } from "../api/task.ts";
+import { useSameAccount } from "./session.ts";
 
 /** Whether the connection that brings what is new is broken at present. */
 export const IsCut = createContext(false);
@@ -13,17 +14,19 @@ const HIDDEN_MS = 30_000;
 const LISTS = { file: "files", system: "systems", job: "jobs", analysis: "analyses" } as const;
 
 /** Keeps all records up to date while somebody is signed in and the window can be seen; whether that fails at present. */
-export function useEvents(isSignedIn: boolean): boolean {
+export function useEvents(account: string | undefined): boolean {
   const queries = useQueryClient();
   const [isCut, setCut] = useState(false);
   const hasBegun = useRef(false);
   const isSeen = useIsSeen();
+  const isSame = useSameAccount(account);
   useEffect(() => {
-    if (!isSignedIn || !isSeen) return;
+    if (account === undefined || !isSeen) return;
     const stop = new AbortController();
     const begun = () => {
       setCut(false);
       if (hasBegun.current) {
+        isSame();
         const keys = Object.entries(LISTS).flat();
         for (const key of keys) void queries.invalidateQueries({ queryKey: [key] });
       }
@@ -35,7 +38,7 @@ export function useEvents(isSignedIn: boolean): boolean {
     };
     void watchAccount(begun, (noun, record) => tell(queries, noun, record), failed, stop.signal);
     return () => stop.abort();
-  }, [isSignedIn, isSeen, queries]);
+  }, [account, isSeen, isSame, queries]);
   return isCut;
 }
 

@@ -108,7 +108,7 @@ function Extend({ job, onClose, done }: { job: Job; onClose: () => void; done: (
       <FieldControl name="time" field={fields.JobExtension.time} typed={time} onType={setTime} wrong={wrong} />
       {value !== undefined && value > 0 && speed !== undefined && speed > 0
         && <p aria-live="polite">About {duration((value / speed) * 86_400)} at {number(speed, 3)} ns/day, the speed of its production.</p>}
-      {submission.error && submission.violations.length === 0 && <Failure error={submission.error} />}
+      {submission.failure && <Failure error={submission.failure} />}
       <p role="status">{submission.waits}</p>
       <div className="end">
         <button type="button" onClick={onClose}>Close</button>
