@@ -12,6 +12,7 @@ import { IsCut, useEvents } from "./part/events.ts";
 import { Failure } from "./part/notice.tsx";
 import { type Session, useSession, useSignedIn } from "./part/session.ts";
 import { SignInForm } from "./part/sign_in.tsx";
+import { KeepUploads } from "./part/uploads.tsx";
 import {
   address, go, goToStart, isOurs, isStart, LICENSES, type Page, type PageProps, type Place, placeAt, properAddress, reload, startAgain,
 } from "./routes.ts";
@@ -55,13 +56,13 @@ export function Shell() {
       {session.data && <Bar page={place?.page} session={session.data} />}
     </header>
     <Notices />
-    <IsCut value={isCut}><Main path={url.pathname} isStale={isCut}>
+    <KeepUploads><IsCut value={isCut}><Main path={url.pathname} isStale={isCut}>
       {place?.page === "invitation" ? <Shown {...place} />
         : session.data ? place ? <Shown {...place} /> : !isStart(url) && <NotFound />
           : session.error instanceof Refused && session.error.status === 401 ? <SignIn />
             : session.error ? <Failure error={session.error} again={() => void session.refetch()} />
               : <p className="quiet">Loading…</p>}
-    </Main></IsCut>
+    </Main></IsCut></KeepUploads>
     {session.data && <SignedOut before={session.data} />}
   </>;
 }

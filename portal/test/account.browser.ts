@@ -105,8 +105,9 @@ test("a page is left when another window has signed in somebody else, and what w
   await page.getByLabel("box_name").fill("of ada");
   await page.reload();
   assert.equal(await page.getByLabel("box_name").inputValue(), "of ada", "it outlives the page");
+  service.command("account", "create", "bob");
   const other = await page.context().newPage();
-  await accept({ page: other } as Browser, service.command("account", "create", "bob"));
+  await accept({ page: other } as Browser, service.command("account", "invite", "bob"));
   await page.evaluate(() => dispatchEvent(new Event("focus")));
   await page.getByRole("button", { name: "bob ▾" }).waitFor();
   await page.goto(`${service.portal}system/new`);

@@ -45,6 +45,39 @@ test("a file that is wrong says so in its row", async () => {
   await browser.check("file_refused");
 });
 
+test("a name that is refused is given anew, without sending the file again", async () => {
+  const long = "a".repeat(201);
+  await page.locator("input[type=file]").setInputFiles({ name: `${long}.pdb`, mimeType: "chemical/x-pdb", buffer: await readFile(STRUCTURE) });
+  const row = page.getByRole("listitem").filter({ hasText: long });
+  await row.getByLabel("Another name").fill("short enough");
+  await row.getByRole("button", { name: "Register" }).click();
+  await page.getByRole("row", { name: "short enough" }).waitFor();
+  browser.look();
+});
+
+test("an upload goes on while another page is shown, and the window is not left without asking", async () => {
+  let open = () => {};
+  const gate = new Promise<void>((resolve) => (open = resolve));
+  await page.route("**/*", async (route) => {
+    if (route.request().method() === "PUT") await gate;
+    await route.fallback();
+  });
+  const isAsked = () => page.evaluate(() => !dispatchEvent(new Event("beforeunload", { cancelable: true })));
+  await page.locator("input[type=file]").setInputFiles({ name: "slow.pdb", mimeType: "chemical/x-pdb", buffer: await readFile(STRUCTURE) });
+  await page.getByRole("progressbar", { name: "Upload of slow.pdb" }).waitFor();
+  await page.getByRole("link", { name: "Jobs" }).click();
+  await page.getByRole("heading", { name: "Jobs" }).waitFor();
+  assert.ok(await isAsked());
+  const registered = page.waitForResponse((response) => response.url().endsWith("/submit/file/"));
+  open();
+  assert.equal((await registered).status(), 200);
+  await page.waitForFunction(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
+  await page.unroute("**/*");
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByRole("row", { name: /^slow/ }).waitFor();
+  browser.look();
+});
+
 test("a build that fails shows the residue where it did", async () => {
   const unknown = (await readFile(STRUCTURE, "utf8")).replace(/^((?:ATOM {2}|HETATM).{11})(?!ACE|NME)[A-Z]{3}/gm, "$1UNK");
   await page.locator("input[type=file]").setInputFiles({ name: "unknown.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from(unknown) });

@@ -1,11 +1,11 @@
 //! The files of the account. The whole page takes what is dropped on it.
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type DragEvent, type FormEvent, lazy, Suspense, useEffect, useRef, useState } from "react";
+import { type DragEvent, type FormEvent, lazy, Suspense, useContext, useEffect, useRef, useState } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { newKey } from "../api/key.ts";
-import { register, stemOf, upload, type Uploaded } from "../api/upload.ts";
+import { stemOf } from "../api/upload.ts";
 import { Dialog } from "../part/dialog.tsx";
 import { useOf } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
@@ -13,6 +13,7 @@ import { bytes, percent } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
 import { Status } from "../part/status.tsx";
 import { LARGEST_SHOWN, SHOWN } from "../part/structure.tsx";
+import { type Row, type Sending, Uploads } from "../part/uploads.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
 
@@ -22,17 +23,20 @@ type FileRecord = Schemas["FileRecord"];
 
 export default function Files() {
   const [isOver, setOver] = useState(false);
-  const sending = useSending();
+  const sending = useContext(Uploads);
+  useEffect(() => sending?.tidy, []);
+  if (!sending) throw new Error("the page is shown outside of the portal");
+  const add = (files: File[]) => sending.add(files.map((file) => ({ file, name: stemOf(file.name) })));
   const drop = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
-    sending.add([...event.dataTransfer.files]);
+    add([...event.dataTransfer.files]);
   };
   return <div className="stack" onDragOver={(event) => (event.preventDefault(), setOver(true))}
     onDragLeave={(event) => event.currentTarget === event.target && setOver(false)} onDrop={drop}>
     <title>Files · molbox</title>
     <h1>Files</h1>
-    <DropZone isOver={isOver} onFiles={sending.add} />
+    <DropZone isOver={isOver} onFiles={add} />
     {sending.rows.length > 0 && <section className="panel" aria-label="Uploads">
       <ul className="plain-list uploads">{sending.rows.map((row) => <UploadRow key={row.id} row={row} sending={sending} />)}</ul>
     </section>}
@@ -59,92 +63,12 @@ function DropZone({ isOver, onFiles }: { isOver: boolean; onFiles: (files: File[
   </div>;
 }
 
-type Row = {
-  id: number;
-  file: File;
-  /** Under which name it is registered. */
-  name: string;
-  sent: number;
-  state: "waits" | "sends" | "registers" | "done" | "failed";
-  error?: Error;
-  /** There once the content has arrived. */
-  uploaded?: Uploaded;
-  key: string;
-};
-
-type Sending = {
-  rows: readonly Row[];
-  add: (files: File[]) => void;
-  cancel: (id: number) => void;
-  /** Registers what has arrived under another name. */
-  rename: (id: number, name: string) => void;
-  again: (id: number) => void;
-};
-
-/** Uploads one after another, as long as the page is open. */
-function useSending(): Sending {
-  const queries = useQueryClient();
-  const [rows, setRows] = useState<Row[]>([]);
-  const next = useRef(0);
-  const stops = useRef(new Map<number, AbortController>());
-  const change = (id: number, to: Partial<Row>) =>
-    setRows((before) => before.map((row) => (row.id === id ? { ...row, ...to } : row)));
-
-  const run = async (row: Row) => {
-    const stop = new AbortController();
-    stops.current.set(row.id, stop);
-    try {
-      let { uploaded } = row;
-      if (!uploaded) {
-        change(row.id, { state: "sends", sent: 0 });
-        uploaded = await upload(row.file, (sent) => change(row.id, { sent }), stop.signal);
-      }
-      change(row.id, { state: "registers", uploaded });
-      await register(uploaded, row.name, row.key);
-      change(row.id, { state: "done" });
-      void queries.invalidateQueries({ queryKey: ["files"] });
-    } catch (error) {
-      if (stop.signal.aborted) setRows((before) => before.filter(({ id }) => id !== row.id));
-      else change(row.id, { state: "failed", error: error instanceof Error ? error : new Error(String(error)) });
-    }
-    stops.current.delete(row.id);
-  };
-  const isBusy = rows.some(({ state }) => state === "sends" || state === "registers");
-  const waiting = rows.find(({ state }) => state === "waits");
-  useEffect(() => {
-    if (waiting && !isBusy) void run(waiting);
-  }, [waiting?.id, isBusy]);
-  useEffect(() => () => {
-    for (const stop of stops.current.values()) stop.abort();
-  }, []);
-
-  const wait = (id: number, to: Partial<Row>) =>
-    setRows((before) => before.map((row) => {
-      if (row.id !== id) return row;
-      const { error: _gone, ...rest } = row;
-      return { ...rest, ...to, state: "waits" };
-    }));
-  return {
-    rows,
-    add: (files) => setRows((before) => [...before, ...files.map((file): Row => ({
-      id: next.current++, file, name: stemOf(file.name), sent: 0, state: "waits", key: newKey(),
-    }))]),
-    cancel: (id) => {
-      const stop = stops.current.get(id);
-      if (stop) stop.abort();
-      else setRows((before) => before.filter((row) => row.id !== id));
-    },
-    rename: (id, name) => wait(id, { name, key: newKey() }),
-    again: (id) => wait(id, {}),
-  };
-}
-
 function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
   const { id, file, name, sent, state, error, uploaded } = row;
   const isOpen = state === "sends" || state === "registers" || state === "waits";
   const [isShown, show] = useState(false);
   const format = SHOWN.find((known) => file.name.toLowerCase().endsWith(`.${known}`));
-  const canRename = uploaded !== undefined && error instanceof Refused && error.status === 409;
+  const canRename = uploaded !== undefined && error instanceof Refused && error.detail.some(({ loc }) => loc[1] === "name");
   return <li className="stack">
     <div className="spread">
       <span><strong>{file.name}</strong> <span className="quiet">{bytes(file.size)}</span></span>
@@ -184,7 +108,9 @@ function PublicEntry() {
   const queries = useQueryClient();
   const [typed, type] = useState("");
   const entry = useMutation({
-    mutationFn: (pdb_id: string) => expectData(molbox.POST("/submit/file/", { body: { pdb_id } })),
+    mutationFn: (pdb_id: string) => expectData(molbox.POST("/submit/file/", {
+      body: { pdb_id }, params: { header: { "Idempotency-Key": newKey() } },
+    })),
     onSuccess: () => {
       type("");
       void queries.invalidateQueries({ queryKey: ["files"] });
@@ -192,7 +118,7 @@ function PublicEntry() {
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (typed.trim() !== "") entry.mutate(typed.trim());
+    if (typed.trim() !== "" && !entry.isPending) entry.mutate(typed.trim());
   };
   return <details>
     <summary>Public entry by its identifier</summary>
