@@ -88,6 +88,33 @@ test("a system of another program is brought by its files", async () => {
   browser.look();
 });
 
+test("a portfolio is read again when its file is chosen again, and only one currency has bars", async () => {
+  await page.getByRole("link", { name: "Margin" }).click();
+  const portfolio = page.getByLabel("Portfolio", { exact: true });
+  const file = { name: "two.csv", mimeType: "text/csv", buffer: Buffer.from("ticker,type,quantity\nXEQ1,long,2\nXEQ2,short,1\n") };
+  for (let times = 0; times < 2; times += 1) {
+    await portfolio.fill("");
+    await page.getByLabel("Portfolio file").setInputFiles(file);
+    await page.waitForFunction(() => document.querySelector("textarea")?.value.includes("XEQ1,long,2"));
+    assert.equal(await page.getByLabel("Portfolio file").evaluate((input) => (input as HTMLInputElement).value), "", "so that the same file is a change");
+  }
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByRole("row", { name: /XEQ2 short/ }).waitFor({ timeout: LONG_MS });
+  const bars = page.locator(".part-of-margin");
+  assert.equal(await bars.count(), 2);
+  await page.route("**/historical/csv**", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json() as { rows: { currency: string }[] };
+    for (const [i, row] of report.rows.entries()) row.currency = ["USD", "JPY"][i] ?? "";
+    await route.fulfill({ response, json: report });
+  });
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByRole("row", { name: /JPY/ }).waitFor({ timeout: LONG_MS });
+  assert.equal(await bars.count(), 0);
+  await page.unroute("**/historical/csv**");
+  browser.look();
+});
+
 test("a margin shows the worst scenarios, the losses and what stress adds", async () => {
   await page.getByRole("link", { name: "Margin" }).click();
   await page.getByLabel("Portfolio", { exact: true }).fill("ticker,type,quantity\nXEQ1,long,2\nXEQ2,short,1\n");

@@ -207,7 +207,7 @@ test("it is changed, runs again, and its frames play", async () => {
 
   const frame = page.getByRole("slider", { name: "Frame" });
   await frame.waitFor({ timeout: LONG_MS });
-  assert.equal(await frame.getAttribute("aria-valuetext"), "1 of 10");
+  assert.equal(await frame.getAttribute("aria-valuetext"), "frame 0 (0–9)");
   await page.getByLabel("Frames a second").selectOption("5");
   await page.getByRole("button", { name: "Play" }).click();
   await page.waitForFunction(() => document.querySelector<HTMLInputElement>("input[type=range]")?.value === "8");
@@ -236,7 +236,7 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await frame.waitFor({ timeout: LONG_MS });
   const whole = await page.getByRole("img", { name: /^Structure of/ }).getAttribute("aria-label");
   await frame.fill("3");
-  await page.waitForFunction(() => /^4 of /.test(document.querySelector("input[type=range]")?.getAttribute("aria-valuetext") ?? ""));
+  await page.waitForFunction(() => /^frame 3 /.test(document.querySelector("input[type=range]")?.getAttribute("aria-valuetext") ?? ""));
   await page.getByRole("textbox", { name: "Atoms" }).fill("@CA");
   await page.getByRole("button", { name: "Show", exact: true }).click();
   await page.getByRole("img", { name: /^Structure of/ }).and(page.locator(`:not([aria-label="${whole}"])`)).waitFor({ timeout: LONG_MS });
@@ -297,7 +297,7 @@ test("what is measured between atoms is drawn in each frame", async () => {
   await distance.getByText("Numbers").click();
   for (const frame of [0, 9]) {
     await distance.getByRole("slider", { name: "Frame" }).fill(String(frame));
-    await distance.getByText(`${frame + 1} / 10`).waitFor({ timeout: LONG_MS });
+    await distance.getByText(`frame ${frame} (0–9)`).waitFor({ timeout: LONG_MS });
     const row = distance.getByRole("row").filter({ has: page.getByRole("cell", { name: String(frame), exact: true }) });
     const measured = Number(await row.getByRole("cell").last().innerText());
     assert.ok(Math.abs(parseFloat(await said.innerText()) - measured) < 0.002, `${await said.innerText()} is ${measured}`);

@@ -145,7 +145,11 @@ function PortfolioText({ text, format, wrong, onText, onFormat }: TextProps) {
         </label>
         <button type="button" onClick={() => input.current?.click()}>Choose a file…</button>
         <input ref={input} type="file" hidden aria-label="Portfolio file" accept=".csv,.json,.yaml,.yml,.xml"
-          onChange={(event) => void take(event.target.files?.[0])} />
+          onChange={(event) => {
+            void take(event.target.files?.[0]);
+            // The same file chosen again, perhaps changed meanwhile, is news to the browser.
+            event.target.value = "";
+          }} />
       </div>
     </div>
     <textarea ref={area} rows={12} value={text} spellCheck={false} aria-label="Portfolio" aria-describedby="portfolio-help"
@@ -216,6 +220,8 @@ function Result({ report, asked }: { report: Report; asked: Asked }) {
 }
 
 function Positions({ rows }: { rows: Report["rows"] }) {
+  // Amounts of one currency alone can be told apart by their length.
+  const hasBars = new Set(rows.map(({ currency }) => currency)).size === 1;
   const largest = Math.max(...rows.map(({ initialMargin }) => Math.abs(initialMargin)), Number.MIN_VALUE);
   return <section className="panel scroll">
     <h2>Positions</h2>
@@ -228,7 +234,7 @@ function Positions({ rows }: { rows: Report["rows"] }) {
           <th scope="col" className="number wide">Value</th>
           <th scope="col" className="number wide">Gain</th>
           <th scope="col" className="number">Initial margin</th>
-          <th scope="col" className="wide"><span className="unseen">Part of the margin; hedges lie to the left</span></th>
+          {hasBars && <th scope="col" className="wide"><span className="unseen">Part of the margin; hedges lie to the left</span></th>}
           <th scope="col" className="wide">Currency</th>
         </tr>
       </thead>
@@ -239,7 +245,7 @@ function Positions({ rows }: { rows: Report["rows"] }) {
         <td className="number wide">{amount(row.currentMarketValue)}</td>
         <td className="number wide">{amount(row.variationMargin)}</td>
         <td className="number">{amount(row.initialMargin)}</td>
-        <td className="wide part-of-margin"><Bar share={row.initialMargin / largest} /></td>
+        {hasBars && <td className="wide part-of-margin"><Bar share={row.initialMargin / largest} /></td>}
         <td className="wide">{row.currency}</td>
       </tr>)}</tbody>
     </table>

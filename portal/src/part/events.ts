@@ -1,17 +1,16 @@
 //! What changes in the account, into what the pages show: one stream for the window, of the six connections that a
 //! browser has for all of them.
-import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { createContext, useEffect, useRef, useState } from "react";
 
-import { type AnyRecord, type Noun, watchAccount } from "../api/task.ts";
+import { watchAccount } from "../api/task.ts";
+import { Lists, LISTS } from "./lists.ts";
 import { useSameAccount } from "./session.ts";
 
 /** Whether the connection that brings what is new is broken at present. */
 export const IsCut = createContext(false);
 
 const HIDDEN_MS = 30_000;
-/** The first words of the keys of lists. */
-const LISTS = { file: "files", system: "systems", job: "jobs", analysis: "analyses" } as const;
 
 /** Keeps all records up to date while somebody is signed in and the window can be seen; whether that fails at present. */
 export function useEvents(account: string | undefined): boolean {
@@ -23,6 +22,7 @@ export function useEvents(account: string | undefined): boolean {
   useEffect(() => {
     if (account === undefined || !isSeen) return;
     const stop = new AbortController();
+    const lists = new Lists(queries);
     const begun = () => {
       setCut(false);
       if (hasBegun.current) {
@@ -36,28 +36,10 @@ export function useEvents(account: string | undefined): boolean {
       setCut(true);
       void queries.invalidateQueries({ queryKey: ["health"] });
     };
-    void watchAccount(begun, (noun, record) => tell(queries, noun, record), failed, stop.signal);
+    void watchAccount(begun, (noun, record) => lists.tell(noun, record), failed, stop.signal);
     return () => stop.abort();
   }, [account, isSeen, isSame, queries]);
   return isCut;
-}
-
-function tell(queries: QueryClient, noun: Noun, record: AnyRecord): void {
-  const idOf = (of: object) => (of as Record<string, unknown>)[`${noun}_id`];
-  const id = idOf(record);
-  queries.setQueryData([noun, id], record);
-  for (const query of queries.getQueryCache().findAll({ queryKey: [LISTS[noun]] })) {
-    const shown = query.state.data as AnyRecord[] | { items: AnyRecord[] } | undefined;
-    const items = Array.isArray(shown) ? shown : shown?.items;
-    const before = items?.find((item) => idOf(item) === id);
-    if (items === undefined || before?.status !== record.status) {
-      // It may have a place in the list now, or none any more.
-      void queries.invalidateQueries({ queryKey: query.queryKey, exact: true });
-      continue;
-    }
-    const after = items.map((item) => (item === before ? record : item));
-    queries.setQueryData(query.queryKey, Array.isArray(shown) ? after : { ...shown, items: after });
-  }
 }
 
 /** Whether the window can be seen, or could be until a little while ago. */

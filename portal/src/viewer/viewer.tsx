@@ -243,12 +243,14 @@ function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }
     };
   }, [isPlaying, rate, dcd]);
 
+  // Counted from 0, as tables, addresses and requests count them.
+  const said = `frame ${number(index)} (0–${number(dcd.frames - 1)})`;
   return <>
     <div className="player">
       <button type="button" aria-pressed={isPlaying} onClick={() => play(!isPlaying)}>{isPlaying ? "Pause" : "Play"}</button>
       <input type="range" aria-label="Frame" min={0} max={dcd.frames - 1} value={index}
-        aria-valuetext={`${index + 1} of ${dcd.frames}`} onChange={(event) => void show(Number(event.target.value))} />
-      <output className="quiet">{number(index + 1)} / {number(dcd.frames)}</output>
+        aria-valuetext={said} onChange={(event) => void show(Number(event.target.value))} />
+      <output className="quiet">{said}</output>
       <select className="short" aria-label="Frames a second" value={rate} onChange={(event) => setRate(Number(event.target.value))}>
         {FRAMES_A_SECOND.map((value) => <option key={value} value={value}>{value}/s</option>)}
       </select>
