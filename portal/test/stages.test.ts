@@ -30,9 +30,11 @@ test("each stage begins where the plan has it, whatever those before it have log
   assert.deepEqual(stages.map(({ name, startPs }) => [name, startPs]),
     [["equilibration_1", 0], ["equilibration_2", 100], ["production", 300]]);
   const logged: Record<string, Rows> = { equilibration_1: rows(), equilibration_2: rows(1, 2), production: rows(5) };
-  const { time, borders, columns } = join(stages, (name) => logged[name]);
+  const { time, borders, columns, isThinned } = join(stages, (name) => logged[name]);
   assert.deepEqual(time, [101, 102, 305]);
   assert.deepEqual(borders, [100, 300]);
+  assert.equal(isThinned, false);
+  assert.ok(join(stages, (name) => logged[name] && { ...logged[name], rows: 4000 }).isThinned);
   assert.ok(columns.every(({ values }) => values.length === 3));
 });
 

@@ -23,13 +23,18 @@ export function JobCharts({ job }: { job: Job }) {
     () => join(stages, (name) => series.find(({ stage }) => stage === name)),
     [series, JSON.stringify(stages)],
   );
+  const shown = useMemo(() => SHOWN.flatMap((name) => joined.columns.filter((column) => column.name === name).map((column) => (
+    { ...column, lines: [{ name: wordsOf(name), x: joined.time, y: column.values }] }))), [joined]);
   if (stages.length === 0) return null;
-  const shown = SHOWN.flatMap((name) => joined.columns.filter((column) => column.name === name));
   return <section className="panel charts" aria-label="Charts">
-    {shown.map(({ name, unit, values }) => <SeriesChart key={name} title={wordsOf(name)} borders={joined.borders}
+    {joined.isThinned && <p className="small quiet">
+      The log is long: its curves, and what is saved of them here, have the least and the largest value of each run of rows.
+      Every row is in the logs of the download.
+    </p>}
+    {shown.map(({ name, unit, lines }) => <SeriesChart key={name} title={wordsOf(name)} borders={joined.borders} isThinned={joined.isThinned}
       x={{ name: "time", ...(joined.timeUnit === undefined ? {} : { unit: joined.timeUnit }) }}
       y={{ name: wordsOf(name), ...(unit === undefined ? {} : { unit }) }}
-      lines={[{ name: wordsOf(name), x: joined.time, y: values }]} />)}
+      lines={lines} />)}
     {shown.length === 0 && <p className="quiet">Nothing has been logged yet.</p>}
   </section>;
 }
@@ -80,6 +85,7 @@ async function seriesSince(job_id: string, stage: string, before: Series | undef
   if (series.rows === 0) return before;
   return {
     ...series,
+    rows: before.rows + series.rows,
     columns: before.columns.map((column) => ({
       ...column,
       values: [...column.values, ...(series.columns.find(({ name }) => name === column.name)?.values ?? [])],

@@ -3,8 +3,9 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
-import { number } from "../part/number.ts";
+import { number, tickLabels } from "../part/number.ts";
 import { aligned, columnsOf } from "./aligned.ts";
+import { renew } from "./renew.ts";
 import { saveCsv, savePng, saveSvg } from "./save.ts";
 import { type Line, type Plot, svgOf, withUnit } from "./svg.ts";
 
@@ -12,6 +13,8 @@ type Props = Plot & {
   /** Where one stage ends and the next begins. */
   borders?: readonly number[];
   height?: number;
+  /** Whether there are more values than are drawn and saved. */
+  isThinned?: boolean;
   /** A point that was clicked at, by its number on the first line. */
   onPick?: (index: number) => void;
 };
@@ -19,7 +22,7 @@ type Props = Plot & {
 const HEIGHT = 170;
 const FONT = "12px system-ui, sans-serif";
 
-export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted = false, borders = [], height = HEIGHT, onPick }: Props) {
+export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted = false, borders = [], height = HEIGHT, isThinned = false, onPick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const drawn = useRef({ borders, onPick });
@@ -45,20 +48,24 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted 
     };
     // New numbers go into the plot that is there; `shape` has everything else.
   }, [shape]);
-  useEffect(() => plot.current?.setData(dataOf(lines)), [lines]);
+  useEffect(() => {
+    if (plot.current) renew(plot.current, dataOf(lines));
+  }, [lines]);
 
   const last = lines.length === 1 && !isHistogram ? lines[0]?.y.at(-1) : undefined;
   const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
+  const inFile = isThinned ? { ...y, name: `${y.name}, thinned` } : y;
   const picture = () => svgOf({ title, x, y, lines, isHistogram, isDotted });
   return <figure className="chart">
     <figcaption className="spread">
       <span className="quiet">{withUnit(y)}</span>
       <span className="row">
         {typeof last === "number" && <span className="quiet">{number(last, 5)}</span>}
+        {isThinned && <span className="quiet">thinned</span>}
         <span className="saves">
           <button className="plain" aria-label={`${title} as PNG`} onClick={() => void savePng(fileName, picture())}>PNG</button>
           <button className="plain" aria-label={`${title} as SVG`} onClick={() => saveSvg(fileName, picture())}>SVG</button>
-          <button className="plain" aria-label={`${title} as CSV`} onClick={() => saveCsv(fileName, columnsOf({ x, y, lines }))}>CSV</button>
+          <button className="plain" aria-label={`${title} as CSV`} onClick={() => saveCsv(isThinned ? `${fileName}_thinned` : fileName, columnsOf({ x, y: inFile, lines }))}>CSV</button>
         </span>
       </span>
     </figcaption>
@@ -88,8 +95,8 @@ function optionsOf(target: HTMLElement, { x, y, lines, isHistogram, isDotted }: 
     cursor: { y: false, drag: { x: true, y: false } },
     scales: isHistogram ? { x: { time: false, range: widened }, y: { range: (_, __, most) => [0, 1.05 * most] } } : { x: { time: false } },
     axes: [
-      { ...axis, size: 28, label: withUnit(x), labelSize: 18, labelFont: FONT, values: (_, values) => values.map((value) => number(value)) },
-      { ...axis, size: 72, values: (_, values) => values.map((value) => number(value, 5)) },
+      { ...axis, size: 28, label: withUnit(x), labelSize: 18, labelFont: FONT, values: (_, values) => tickLabels(values) },
+      { ...axis, size: 72, values: (_, values) => tickLabels(values) },
     ],
     series: [
       { label: withUnit(x) },

@@ -43,6 +43,8 @@ export type Joined = {
   time: number[];
   timeUnit: string | undefined;
   borders: number[];
+  /** Whether there are more rows than points. */
+  isThinned: boolean;
   columns: { name: string; unit?: string; values: (number | null)[] }[];
 };
 
@@ -51,12 +53,14 @@ export function join(stages: readonly Stage[], rowsOf: (stage: string) => Rows |
   const time: number[] = [];
   const borders: number[] = [];
   let timeUnit: string | undefined;
+  let isThinned = false;
   const columns = new Map<string, Joined["columns"][number]>();
   for (const { name: stage, startPs } of stages) {
-    const of = rowsOf(stage)?.columns ?? [];
+    const { columns: of, rows } = rowsOf(stage) ?? { columns: [], rows: 0 };
     const own = of.find(({ name }) => name === "time");
     if (!own || own.values.length === 0) continue;
     timeUnit = own.unit;
+    isThinned ||= rows > own.values.length;
     const before = time.length;
     if (startPs > 0) borders.push(startPs);
     for (const at of own.values) time.push(startPs + at);
@@ -68,5 +72,5 @@ export function join(stages: readonly Stage[], rowsOf: (stage: string) => Rows |
       columns.set(name, column);
     }
   }
-  return { time, timeUnit, borders, columns: [...columns.values()] };
+  return { time, timeUnit, borders, isThinned, columns: [...columns.values()] };
 }

@@ -46,15 +46,15 @@ export function useSettled<T>(value: T): T {
   return settled;
 }
 
-/** The last estimate stays while another is worked out, so that the page does not jump. */
-export function EstimatePanel({ check }: { check: Check<Preview> }) {
+/** `times` is how often it shall be submitted. The last estimate stays while another is worked out, so that the page does not jump. */
+export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; times?: number }) {
   const [last, keep] = useState<Preview>();
   useEffect(() => {
     if (check.preview) keep(check.preview);
   }, [check.preview]);
   const shown = check.preview ?? last;
   const left = useBytesLeft(shown?.estimate.result_bytes !== undefined);
-  const rows = shown ? rowsOf(shown.estimate, left) : [];
+  const rows = shown ? rowsOf(shown.estimate, left, times) : [];
   return <section className="panel stack" aria-live="polite" aria-label="Estimate">
     <h2>Estimate</h2>
     {check.violations.length > 0
@@ -81,7 +81,7 @@ function resultOf(size: number, left: number | undefined): ReactNode {
   return <>{bytes(size)} <span className={size > left ? "bad" : "quiet"}>of {bytes(left)} that are left</span></>;
 }
 
-function rowsOf(estimate: Estimate, left: number | undefined): [string, ReactNode][] {
+function rowsOf(estimate: Estimate, left: number | undefined, times: number): [string, ReactNode][] {
   const { atoms, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours, queue } = estimate;
   const rows: [string, ReactNode][] = [
     ["atoms", atoms === undefined ? undefined : `about ${number(atoms)}`],
@@ -89,7 +89,7 @@ function rowsOf(estimate: Estimate, left: number | undefined): [string, ReactNod
     ["frames", frames === undefined ? undefined : number(frames)],
     ["memory", memory_bytes === undefined ? undefined : bytes(memory_bytes)],
     ["trajectories", trajectory_bytes === undefined ? undefined : bytes(trajectory_bytes)],
-    ["results", result_bytes === undefined ? undefined : resultOf(result_bytes, left)],
+    [times > 1 ? `results of all ${times}` : "results", result_bytes === undefined ? undefined : resultOf(times * result_bytes, left)],
     ["time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
     ["starts", queue?.expected_start_at === undefined ? undefined : <When at={queue.expected_start_at} isAhead />],
     ["place", queue === undefined ? undefined : `${number(queue.position)} of ${number(queue.length)}`],

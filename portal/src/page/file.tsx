@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { useOf } from "../part/files.ts";
 import { Failure, Notice, Unreadable } from "../part/notice.tsx";
-import { bytes, number } from "../part/number.ts";
+import { bytes, moment, number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
 import { FileStructure } from "../part/structure.tsx";
 import { FileTrajectory } from "../part/trajectory.tsx";
@@ -77,7 +77,7 @@ function Contents({ file_id }: { file_id: string }) {
         <dt>frames</dt><dd>{number(trajectory.frames)}</dd>
         <dt>atoms</dt><dd>{number(trajectory.atoms)}</dd>
         {trajectory.start !== undefined && trajectory.end !== undefined
-          && <><dt>times</dt><dd>{number(trajectory.start)} to {number(trajectory.end)} ps</dd></>}
+          && <><dt>times</dt><dd>{moment(trajectory.start)} to {moment(trajectory.end)} ps</dd></>}
       </dl>}
     </section>
     {warnings && warnings.length > 0 && <section className="panel">

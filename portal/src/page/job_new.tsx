@@ -1,10 +1,11 @@
 //! A new job: how a system is simulated, and how often.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, lazy, Suspense, useEffect, useState } from "react";
+import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { jobView } from "../api/task.ts";
+import { type Batch, batchOf } from "../form/batch.ts";
 import { JOB_SUBMIT } from "../form/code.ts";
 import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
@@ -16,7 +17,7 @@ import { PRESETS } from "../form/presets.ts";
 import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.tsx";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
-import { Failure } from "../part/notice.tsx";
+import { Failure, Notice } from "../part/notice.tsx";
 import { address, go, type PageProps } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
@@ -47,26 +48,32 @@ export default function JobNew({ search }: PageProps<"job_new">) {
   const unread = [...main.wrong, ...plan.wrong, ...(replicas === undefined
     ? [violation(["replicas"], `a whole number from 1 to ${MOST_REPLICAS}`)] : [])];
   const body: Request = { ...main.body, ...plan.body };
-  const [sent, setSent] = useState(0);
+  const [begun, begin, forgetBatch] = useKept<Batch | undefined>(`job_new ${search} batch`, () => undefined);
+  const batch = useRef(begun);
   const check = useCheck("job", unread.length > 0 ? undefined : body, (body, signal) =>
     expectData(molbox.POST("/check/job", { body, signal })));
-  const submission = useSubmission({ body, replicas: replicas ?? 1 }, async ({ body, replicas }, key) => {
-    const jobs: Schemas["JobRecord"][] = [];
-    for (let i = 0; i < replicas; i += 1) {
-      setSent(i);
+  const note = (next: Batch) => {
+    batch.current = next;
+    begin(next);
+  };
+  const submission = useSubmission({ body, replicas: replicas ?? 1 }, async ({ body, replicas }) => {
+    let only: Schemas["JobRecord"] | undefined;
+    note(batchOf(body, replicas, batch.current));
+    for (let now = batch.current; now && now.sent < replicas; note(now = { ...now, sent: now.sent + 1 })) {
       // Each has a key of its own; what has been submitted before a failure is not submitted twice.
-      jobs.push(await expectData(molbox.POST("/submit/job", {
-        body: replicas === 1 ? body : replica(body, i),
-        params: { header: { "Idempotency-Key": `${key}-${i}` } },
-      })));
+      const job = await expectData(molbox.POST("/submit/job", {
+        body: replicas === 1 ? body : replica(body, now.sent),
+        params: { header: { "Idempotency-Key": `${now.key}-${now.sent}` } },
+      }));
+      queries.setQueryData(["job", job.job_id], job);
+      if (replicas === 1) only = job;
     }
-    return jobs;
-  }, (jobs) => {
+    // Also when nobody waits for it any more: what is kept would be taken for the beginning of the next.
+    batch.current = undefined;
+    forgetBatch();
     forget();
-    for (const job of jobs) queries.setQueryData(["job", job.job_id], job);
-    const [first] = jobs;
-    go(jobs.length === 1 && first ? address("job", { job_id: first.job_id }) : address("jobs"));
-  });
+    return only;
+  }, (only) => go(only ? address("job", { job_id: only.job_id }) : address("jobs")));
   const keys = new Set([...NAMES, ...planKeys(draft.plan)]);
   const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys);
   useFocusOnWrong(submission.error);
@@ -93,8 +100,13 @@ export default function JobNew({ search }: PageProps<"job_new">) {
       </button>
     </div>
     <p role="status" className="quiet">
-      {submission.waits || (submission.isBusy && (replicas ?? 1) > 1 ? `${sent} of ${replicas} submitted` : "")}
+      {submission.waits || (submission.isBusy && (replicas ?? 1) > 1 ? `${begun?.sent ?? 0} of ${replicas} submitted` : "")}
     </p>
+    {!submission.isBusy && begun && begun.sent > 0 && <Notice kind="waiting"><p>
+      {begun.sent} of {begun.of} are submitted, and are among the <a href={address("jobs")}>jobs</a>. {
+        batchOf(body, replicas ?? 1, begun).key === begun.key
+          ? "What is left of them is submitted next." : "What is submitted next is another batch."}
+    </p></Notice>}
     {submission.failure
       && <Failure error={submission.failure} again={() => void submission.submit()} />}
     <WrongAtTop wrong={wrong} />
@@ -122,7 +134,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
           typed={draft.typed} onType={type} wrong={wrong} />)}
       </div>
       <div className="stack aside">
-        <EstimatePanel check={check} />
+        <EstimatePanel check={check} times={replicas ?? 1} />
         {box !== undefined && draft.plan.stages && <section className="panel stack">
           <h2>Restraints</h2>
           <div><button type="button" aria-pressed={isPicking} onClick={() => pick(!isPicking)}>Pick atoms</button></div>

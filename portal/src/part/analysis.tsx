@@ -20,7 +20,7 @@ import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { nameOf } from "./job.tsx";
 import { Failure, Notice } from "./notice.tsx";
-import { number } from "./number.ts";
+import { moment, number } from "./number.ts";
 import { Status } from "./status.tsx";
 import { FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "./task.tsx";
 import { When } from "./when.tsx";
@@ -315,8 +315,8 @@ function Numbers({ table: { title, columns } }: { table: Table }) {
           className={isText(name, columns) ? undefined : "number"}>{name}{unit !== undefined && ` (${unit})`}</th>)}</tr>
       </thead>
       <tbody>{Array.from({ length: Math.min(rows, MOST_ROWS) }, (_, i) => <tr key={i}>
-        {columns.map(({ name, values }) => <td key={name} className={isText(name, columns) ? undefined : "number"}>
-          {cell(values[i])}
+        {columns.map(({ name, unit, values }) => <td key={name} className={isText(name, columns) ? undefined : "number"}>
+          {cell(values[i], unit)}
         </td>)}
       </tr>)}</tbody>
     </table>
@@ -328,8 +328,8 @@ function isText(name: string, columns: Table["columns"]): boolean {
   return typeof columns.find((column) => column.name === name)?.values[0] === "string";
 }
 
-function cell(value: unknown): string {
-  if (typeof value === "number") return number(value, 5);
+function cell(value: unknown, unit: string | undefined): string {
+  if (typeof value === "number") return unit === "ps" ? moment(value) : number(value, 5);
   return value === null || value === undefined ? "" : String(value);
 }
 

@@ -3,10 +3,26 @@
 const whole = new Intl.NumberFormat();
 const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 
-/** With at most so many significant digits; whole numbers have all of theirs. */
+/** With at most so many significant digits, and all of those before the point. */
 export function number(value: number, digits = 4): string {
-  if (Number.isInteger(value)) return whole.format(value);
+  if (Number.isInteger(value) || Math.abs(value) >= 10 ** (digits - 1)) return whole.format(Math.round(value));
   return new Intl.NumberFormat(undefined, { maximumSignificantDigits: digits }).format(value);
+}
+
+/** A time of a trajectory, however long that is: with its decimals, to a femtosecond of ps. */
+export function moment(ps: number): string {
+  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 3 }).format(ps);
+}
+
+const MOST_DECIMALS = 8;
+
+/** Ticks of an axis: with as many decimals as their distance needs to tell them apart. */
+export function tickLabels(values: readonly number[]): string[] {
+  const [first = 0, second = first + 1] = values;
+  const decimals = Math.ceil(-Math.log10(Math.abs(second - first)) - 1e-9);
+  if (!(decimals <= MOST_DECIMALS)) return values.map((value) => number(value, MOST_DECIMALS));
+  const format = new Intl.NumberFormat(undefined, { maximumFractionDigits: Math.max(0, decimals) + 1 });
+  return values.map((value) => format.format(value));
 }
 
 /** A part of a whole, rounded down, so that 100 % means the end. */

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { moment, number, tickLabels } from "../src/part/number.ts";
+
+/** As the browsers of these tests write them, whatever this machine does. */
+function plain(text: string): number {
+  const parts = new Intl.NumberFormat().formatToParts(1234567.5);
+  const group = parts.find(({ type }) => type === "group")?.value ?? ",";
+  const decimal = parts.find(({ type }) => type === "decimal")?.value ?? ".";
+  return Number(text.replaceAll(group, "").replace(decimal, "."));
+}
+
+test("a number loses no digit before its point", () => {
+  assert.equal(plain(number(123_456.7)), 123_457);
+  assert.equal(plain(number(9_999.6)), 10_000);
+  assert.equal(plain(number(0.123_456)), 0.1235);
+  assert.equal(plain(number(12.3456)), 12.35);
+  assert.equal(plain(number(-1_234.56, 5)), -1234.6);
+});
+
+test("a time has its decimals however long the trajectory is", () => {
+  assert.equal(plain(moment(1_234_567.5)), 1_234_567.5);
+  assert.equal(plain(moment(0.002)), 0.002);
+});
+
+test("ticks are told apart, far from zero and near it", () => {
+  for (const values of [[12_345.5, 12_346, 12_346.5], [-1_000_200, -1_000_100, -1_000_000], [0, 0.00005, 0.0001], [0.1, 0.35, 0.6]]) {
+    assert.deepEqual(tickLabels(values).map(plain), values);
+  }
+});
