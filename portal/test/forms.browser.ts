@@ -88,6 +88,29 @@ test("a system of another program is brought by its files", async () => {
   browser.look();
 });
 
+test("of a batch that is refused in the middle the rest is submitted, and nothing twice", async () => {
+  const keys: (string | null)[] = [];
+  await page.route("**/submit/job", async (route) => {
+    keys.push(await route.request().headerValue("idempotency-key"));
+    const refusal = { status: 409, json: { detail: [{ loc: ["header"], msg: "there are too many jobs", type: "conflict" }] } };
+    await route.fulfill(keys.length === 3 ? refusal : { json: { job_id: `job_${keys.length}`, status: "queued" } });
+  });
+  await page.goto(`${service.portal}job/new?box_id=box_00000000000000000000`);
+  await page.getByLabel("Replicas").fill("4");
+  await page.getByRole("button", { name: "Simulate 4 times" }).click();
+  await page.getByText("there are too many jobs").waitFor();
+  await page.getByText("2 of 4 are submitted").waitFor();
+  await browser.check("job_new_refused");
+  await page.getByLabel("Replicas").fill("3");
+  await page.getByRole("button", { name: "Simulate 3 times" }).click();
+  await page.getByRole("heading", { name: "Jobs" }).waitFor();
+  assert.equal(keys.length, 4);
+  assert.equal(keys[2], keys[3]);
+  assert.equal(new Set(keys).size, 3);
+  await page.unroute("**/submit/job");
+  browser.look();
+});
+
 test("a portfolio is read again when its file is chosen again, and only one currency has bars", async () => {
   await page.getByRole("link", { name: "Margin" }).click();
   const portfolio = page.getByLabel("Portfolio", { exact: true });

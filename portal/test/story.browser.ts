@@ -74,6 +74,16 @@ async function pickedMask(): Promise<string> {
   throw new Error("there is no atom in the middle of the picture");
 }
 
+/** A structure as GROMACS writes it. */
+function groOf(pdb: string): string {
+  const atoms = pdb.split("\n").filter((line) => /^(ATOM|HETATM)/.test(line)).map((line, i) => {
+    const residue = line.slice(22, 26).padStart(5) + line.slice(17, 20).trim().padEnd(5);
+    const place = [30, 38, 46].map((at) => (Number(line.slice(at, at + 8)) / 10).toFixed(3).padStart(8));
+    return residue + line.slice(12, 16).trim().padStart(5) + String(i + 1).padStart(5) + place.join("");
+  });
+  return ["of another program", String(atoms.length), ...atoms, "   5.00000   5.00000   5.00000", ""].join("\n");
+}
+
 /** The part of a page with a heading. */
 function panel(heading: RegExp): Locator {
   return page.locator("section.panel").filter({ has: page.getByRole("heading", { name: heading }) });
@@ -228,10 +238,10 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("button", { name: "Register" }).click();
   await page.getByRole("row", { name: "frames" }).getByRole("link", { name: "frames" }).click();
   const topology = page.getByLabel("Structure with the names of its atoms");
-  await topology.selectOption("alanine");
+  await topology.fill("alanine");
   await page.getByText(/^has \d+ atoms, the trajectory \d+/).waitFor({ timeout: LONG_MS });
   browser.look();
-  await topology.selectOption("mini_tri");
+  await topology.fill("mini_tri");
   const frame = page.getByRole("slider", { name: "Frame" });
   await frame.waitFor({ timeout: LONG_MS });
   const whole = await page.getByRole("img", { name: /^Structure of/ }).getAttribute("aria-label");
@@ -242,6 +252,15 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("img", { name: /^Structure of/ }).and(page.locator(`:not([aria-label="${whole}"])`)).waitFor({ timeout: LONG_MS });
   await frame.waitFor({ timeout: LONG_MS });
   await browser.check("file_trajectory");
+  const ofGromacs = { name: "of_gromacs.gro", mimeType: "chemical/x-gro", buffer: Buffer.from(groOf(await readFile(elsewhere[0] ?? "", "utf8"))) };
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.locator("input[type=file]").setInputFiles(ofGromacs);
+  await page.getByRole("row", { name: "of_gromacs" }).waitFor();
+  await page.getByRole("row", { name: "frames" }).getByRole("link", { name: "frames" }).click();
+  await topology.fill("of_gromacs.gro");
+  await page.getByText("There is no picture with a gro file").waitFor();
+  await page.getByRole("button", { name: "Analyse" }).waitFor();
+  await page.getByRole("region", { name: "Estimate" }).getByText("frames", { exact: true }).waitFor();
   await page.goto(job);
   await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
 });

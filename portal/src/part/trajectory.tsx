@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { contentsMask, fileStructureOf, fileTrajectoryOf } from "../api/trajectory.ts";
+import { useSettled } from "../form/check.tsx";
 import { Input, textOf } from "./input.tsx";
 import { Failure } from "./notice.tsx";
 
@@ -12,36 +13,57 @@ type FileRecord = Schemas["FileRecord"];
 const Viewer = lazy(() => import("../viewer/viewer.tsx"));
 const Analyses = lazy(async () => ({ default: (await import("./analysis.tsx")).Analyses }));
 
-/** What names atoms. */
-const TYPES = ["topology", "structure", "protein"];
-const MOST = 500;
+/** What names atoms, and what of it has a picture. */
+const FORMATS = ["pdb", "cif", "gro", "prmtop", "psf"];
+const PICTURED = ["pdb", "cif"];
+/** The newest files are suggested; any other is typed. */
+const SUGGESTED = 500;
 
 export function FileTrajectory({ file }: { file: FileRecord }) {
-  const [topology, choose] = useState("");
-  const { data: structures, error, refetch } = useQuery({ queryKey: ["files", "structures"], queryFn: readStructures });
-  if (error) return <Failure error={error} again={() => void refetch()} />;
-  if (!structures) return <p className="quiet">Loading…</p>;
+  const [typed, type] = useState("");
+  const wanted = useSettled(typed.trim());
+  const { data: suggested } = useQuery({ queryKey: ["files", "topologies"], queryFn: () => namersOf({ limit: SUGGESTED }) });
+  const { data: topology, error, refetch } = useQuery({
+    queryKey: ["files", "topology", wanted],
+    queryFn: async () => (await namedFile(wanted)) ?? null,
+    enabled: wanted !== "",
+  });
+  const hasPicture = topology && PICTURED.includes(topology.format);
   return <>
     <section className="panel stack">
       <h2>Play it</h2>
       <div className="field">
         <label htmlFor="topology">Structure with the names of its atoms</label>
-        <select id="topology" value={topology} onChange={(event) => choose(event.target.value)}>
-          <option value="">{structures.length > 0 ? "Choose a file" : "Upload the structure that it was made from"}</option>
-          {structures.map(({ file_id, name }) => <option key={file_id} value={file_id}>{name}</option>)}
-        </select>
+        <input id="topology" list="topologies" value={typed} onChange={(event) => type(event.target.value)} spellCheck={false}
+          autoComplete="off" placeholder="A file, by its name" aria-describedby="topology-help" />
+        <datalist id="topologies">{suggested?.map(({ file_id, name }) => <option key={file_id} value={name} />)}</datalist>
+        <small id="topology-help">
+          {wanted !== "" && topology === null && <strong className="wrong">There is no such file of a structure. </strong>}
+          A registered file, <code>pdb</code>, <code>cif</code>, <code>gro</code>, <code>prmtop</code> or <code>psf</code>, of as many atoms.
+        </small>
       </div>
-      {topology !== "" && <Played key={topology} file={file} topology={topology} />}
+      {error && <Failure error={error} again={() => void refetch()} />}
+      {topology && !hasPicture && <p className="quiet">There is no picture with a {topology.format} file, but what can be measured.</p>}
+      {hasPicture && <Played key={topology.file_id} file={file} topology={topology.file_id} />}
     </section>
-    {topology !== "" && <Suspense fallback={<p className="quiet">Loading…</p>}>
-      <Analyses subject={{ name: file.name, given: { topology, trajectory: file.file_id } }} />
+    {topology && <Suspense fallback={<p className="quiet">Loading…</p>}>
+      <Analyses key={topology.file_id} subject={{ name: file.name, given: { topology: topology.file_id, trajectory: file.file_id } }} />
     </Suspense>}
   </>;
 }
 
-async function readStructures(): Promise<FileRecord[]> {
-  const { items } = await expectData(molbox.GET("/info/files", { params: { query: { status: "ready", limit: MOST } } }));
-  return items.filter(({ type, format }) => TYPES.includes(type) && (format === "pdb" || format === "cif"));
+/** Files that name atoms, the newest first. */
+async function namersOf(query: { limit: number; name?: string }): Promise<FileRecord[]> {
+  const { items } = await expectData(molbox.GET("/info/files", { params: { query: { status: "ready", ...query } } }));
+  return items.filter(({ format }) => FORMATS.includes(format));
+}
+
+/** The file of a name or an identifier. */
+async function namedFile(wanted: string): Promise<FileRecord | undefined> {
+  const [named] = await namersOf({ limit: 1, name: wanted });
+  if (named || !wanted.startsWith("file_")) return named;
+  const { data } = await molbox.GET("/info/file/{file_id}", { params: { path: { file_id: wanted } } });
+  return data && FORMATS.includes(data.format) && data.status === "ready" ? data : undefined;
 }
 
 function Played({ file: { file_id, name }, topology }: { file: FileRecord; topology: string }) {
