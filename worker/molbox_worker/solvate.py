@@ -6,7 +6,8 @@ Lengths are in nm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import openmm
@@ -51,7 +52,7 @@ def solvate(
         return
     vectors = box_vectors(plan.box_shape, plan.padding_nm, relax.positions(modeller))
     _refuse_many_atoms(plan, vectors[0][0] * vectors[1][1] * vectors[2][2])
-    with templates_explained(modeller.topology):
+    with templates_explained(modeller.topology), _without_scripts(base, modeller.topology):
         modeller.addSolvent(
             base,
             model=model,
@@ -65,6 +66,18 @@ def solvate(
     solvent.settle(task, modeller, n_residues)
     if hydrogens.needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
+
+
+@contextmanager
+def _without_scripts(base: app.ForceField, topology: app.Topology) -> Iterator[None]:
+    """Keep the scripts of a force field from a topology of no atoms: that of Lipid21 fails on it."""
+    scripts = base._scripts
+    if topology.getNumAtoms() == 0:
+        base._scripts = []
+    try:
+        yield
+    finally:
+        base._scripts = scripts
 
 
 def _refuse_missing_ions(plan: BuildPlan, topology: app.Topology, n_residues: int, base: app.ForceField) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import openmm
 import pytest
-from conftest import EXAMPLES, Directory, positions_nm, structure
+from conftest import AMBER19, EXAMPLES, Directory, positions_nm, structure
 from openmm import app, unit
 
 from molbox_worker.solvate import box_vectors
@@ -95,6 +95,12 @@ def test_salt_is_as_asked(builder: Callable[..., Directory]) -> None:
     assert (molecules.get("LI", 0), molecules["BR"]) == (0, 2)
     salty = builder(concentration=2.0, positive_ion="Cs+", negative_ion="I-").result["summary"]["molecules"]
     assert salty["CS"] == salty["I"] == pytest.approx(2.0 / 55.4 * (salty["water"] + 2 * salty["CS"]), abs=1)
+
+
+def test_a_box_of_water_alone_is_built_with_amber19(builder: Callable[..., Directory]) -> None:
+    built = builder(**AMBER19)
+    assert built.result["status"] == "succeeded", built.result
+    assert set(built.result["summary"]["molecules"]) == {"water", "NA", "CL"}
 
 
 @pytest.mark.parametrize("shape", ["cube", "rectangular", "dodecahedron", "octahedron"])
