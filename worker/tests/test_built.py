@@ -103,7 +103,10 @@ def loaded(program: str, folder: Path) -> tuple[openmm.System, Any]:
         psf = app.CharmmPsfFile(path["system.psf"], periodicBoxVectors=box)
         parameters = app.CharmmParameterSet(path["system.rtf"], path["system.prm"])
         crd = app.CharmmCrdFile(path["system.crd"])
-        return psf.createSystem(parameters, **SETTINGS, flexibleConstraints=False), crd.positions
+        system = psf.createSystem(parameters, **SETTINGS, flexibleConstraints=False)
+        # What OpenMM leaves out of a PSF's system alone, and jobs run with.
+        next(f for f in system.getForces() if isinstance(f, openmm.NonbondedForce)).setUseDispersionCorrection(True)
+        return system, crd.positions
     system = openmm.XmlSerializer.deserialize(Path(path["system.xml"]).read_text())
     system.removeForce(system.getNumForces() - 1)
     return system, pdb.positions
@@ -149,6 +152,47 @@ def test_water_and_ions_have_our_names_and_the_peptide_a_chain(program: str, bro
     assert summary["molecules"]["water"] == names.count("HOH")
     assert summary["solvent_residues"] == ["CL", "HOH", "NA"]
     assert re.fullmatch(r"(Amber|CHARMM|GROMACS|OpenMM), .*\.(prmtop|psf|top|xml)", summary["force_field"])
+
+
+def test_residues_of_gromacs_keep_their_numbers_and_solvent_is_counted(bring: Bring) -> None:
+    files = content("gromacs")
+    numbers = {b"ACE": b"41", b"ALA": b"42A", b"NME": b"43"}
+    files["topol.top"] = re.sub(
+        rb"(?m)^(\s+\d+\s+\w+\s+)\d(\s+)(ACE|ALA|NME)",
+        lambda match: match[1] + numbers[match[3]] + match[2] + match[3],
+        files["topol.top"],
+    )
+    directory = bring({"pack.zip": packed(files)})
+    assert directory.result["status"] == "succeeded", directory.result
+    residues = json.loads(directory.output("topology.json").read_text())["residues"]
+    assert residues["id"][:3] == ["41", "42", "43"] and residues["insertion"][:3] == ["", "A", ""]
+    solvent = residues["id"][3:]
+    assert len(set(solvent)) == len(solvent) > 300
+
+
+def test_streams_of_charmm_are_read_and_elements_are_those_of_its_types(
+    bring: Bring, brought: dict[str, Directory]
+) -> None:
+    files = loose("charmm")
+    stream = (
+        b"* water and ions\n*\n\nread rtf card append\n"
+        + files.pop("system.rtf")
+        + b"\nread param card flex append\n"
+        + files.pop("system.prm")
+    )
+    files["toppar_all.str"] = stream
+    # Heavier hydrogens in the PSF: its masses are no longer those of elements.
+    psf = files["system.psf"].decode()
+    heavy = re.sub(r" 1\.0080 ", " 4.0320 ", psf)
+    assert heavy != psf
+    files["system.psf"] = heavy.encode()
+    directory = bring(files)
+    assert directory.result["status"] == "succeeded", directory.result
+    elements = [
+        json.loads(each.output("topology.json").read_text())["atoms"]["element"]
+        for each in (directory, brought["charmm"])
+    ]
+    assert elements[0] == elements[1]
 
 
 def test_a_job_runs_on_what_was_brought(
@@ -360,10 +404,14 @@ def test_a_system_without_a_box_or_period_is_refused(bring: Bring) -> None:
     unboxed = prmtop.replace(pointers[1], "".join("".join(row) + "\n" for row in rows))
     amber_files = {"a.prmtop": unboxed.encode(), "a.rst7": no_box.encode()}
     assert "no file has the periodic box of a.prmtop" in refused(bring(amber_files), "box_missing")
-    del charmm["system.pdb"]
+    pdb = charmm.pop("system.pdb")
     assert "no file has the periodic box of system.psf" in refused(bring(charmm), "box_missing")
     with_xsc = bring({"pack.zip": packed({**charmm, "a.xsc": b"# step\n0 23 0 0 0 23 0 0 0 23 0 0 0\n"})})
     assert with_xsc.result["status"] == "succeeded", with_xsc.result
+    placeholder = re.sub(rb"(?m)^CRYST1.*", b"CRYST1    1.000    1.000    1.000  90.00  90.00  90.00 P 1", pdb)
+    files = {**charmm, "system.pdb": placeholder, "a.xsc": b"# step\n0 23 0 0 0 23 0 0 0 23 0 0 0\n"}
+    with_placeholder = bring({"pack.zip": packed(files)})
+    assert with_placeholder.result["status"] == "succeeded", with_placeholder.result
     lines = gromacs["conf.gro"].decode().splitlines()
     flat = "\n".join([*lines[:-1], "   0.00000   0.00000   0.00000"]) + "\n"
     files = {"pack.zip": packed({**gromacs, "conf.gro": flat.encode()})}

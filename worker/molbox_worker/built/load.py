@@ -6,6 +6,8 @@ in systems of our own, but for a serialized `System`, which is taken as it is.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +33,9 @@ SETTINGS: dict[str, Any] = {
     "constraints": app.HBonds,
     "rigidWater": True,
 }
+
+# No box of a structure file is so narrow.
+PLACEHOLDER_NM = 0.2
 
 
 @dataclass(frozen=True)
@@ -172,12 +177,18 @@ def _crd(path: Path) -> Coordinates:
 
 def _pdb(path: Path) -> Coordinates:
     read = app.PDBFile(str(path))
-    return _nm(read.positions), read.topology.getPeriodicBoxVectors(), read.topology
+    return _nm(read.positions), _box(read.topology), read.topology
 
 
 def _cif(path: Path) -> Coordinates:
     read = app.PDBxFile(str(path))
-    return _nm(read.positions), read.topology.getPeriodicBoxVectors(), read.topology
+    return _nm(read.positions), _box(read.topology), read.topology
+
+
+def _box(topology: app.Topology) -> Any:
+    """The box of a structure file, unless it is a placeholder: programs write one of 1 Å where there is none."""
+    box = topology.getPeriodicBoxVectors()
+    return box if box and all(box[i][i]._value > PLACEHOLDER_NM for i in range(3)) else None
 
 
 READERS: dict[str, Callable[[Path], Coordinates]] = {
@@ -236,7 +247,21 @@ def _of_gromacs(task: TaskDirectory, file: BuiltFile, files: list[BuiltFile], pl
         # Without a folder of its own OpenMM would look for GROMACS's, and there is nothing left to include.
         top = app.GromacsTopFile(str(path), periodicBoxVectors=places[1], includeDir=str(path.parent))
         system = top.createSystem(**SETTINGS)
+    _number(top)
     return Loaded(f"GROMACS, {file.name}", top.topology, system, places[0], keeps_chains=False)
+
+
+def _number(top: app.GromacsTopFile) -> None:
+    """Give residues their numbers in the file, with insertion codes; OpenMM counts them."""
+    numbers = (
+        number
+        for name, count in top._molecules
+        for _ in range(count)
+        for number, _ in itertools.groupby(fields[2] for fields in top._moleculeTypes[name].atoms)
+    )
+    for residue, number in zip(top.topology.residues(), numbers, strict=True):
+        if match := re.fullmatch(r"(-?\d+)([A-Za-z]?)", number):
+            residue.id, residue.insertionCode = match[1], match[2]
 
 
 def _of_charmm(_task: TaskDirectory, file: BuiltFile, files: list[BuiltFile], places: Coordinates) -> Loaded:
@@ -257,13 +282,24 @@ def _of_charmm(_task: TaskDirectory, file: BuiltFile, files: list[BuiltFile], pl
             _read_parameters(read, each)
     with _explained(file):
         system = psf.createSystem(read, **SETTINGS, flexibleConstraints=False)
+    # This loader alone leaves the correction out.
+    for force in system.getForces():
+        if isinstance(force, openmm.NonbondedForce):
+            force.setUseDispersionCorrection(True)
+        elif isinstance(force, openmm.CustomNonbondedForce):
+            force.setUseLongRangeCorrection(True)
+    # The topology has elements by the masses of the PSF, which may be repartitioned; those of types are not.
+    for atom, of_file in zip(psf.topology.atoms(), psf.atom_list, strict=True):
+        number = of_file.type.atomic_number
+        atom.element = app.Element.getByAtomicNumber(number) if number else None
     return Loaded(f"CHARMM, {file.name}", psf.topology, system, places[0], keeps_chains=True)
 
 
 def _order_of_parameters(file: BuiltFile) -> tuple[int, str]:
     """Masses first, streams last, which may refer to what parameter files have."""
     name = Path(file.name).name.lower()
-    rank = 0 if name.endswith(".rtf") or name.startswith("top") else 2 if name.endswith(".str") else 1
+    # CHARMM's streams are called toppar_*.str.
+    rank = 2 if name.endswith(".str") else 0 if name.endswith(".rtf") or name.startswith("top") else 1
     return rank, name
 
 

@@ -35,7 +35,10 @@ def settle(task: TaskDirectory, loaded: Loaded) -> app.Topology:
             new_name, atom_names = _names(residue, elements)
             if new_name != residue.name:
                 renamed[residue.name, new_name] += 1
-            copy = topology.addResidue(new_name, chain, residue.id, residue.insertionCode)
+            # Molecules of solvent share a chain, and each of GROMACS begins at 1.
+            is_counted = _is_solvent(residue) and not loaded.keeps_chains
+            number, insertion = (str(residue.index + 1), "") if is_counted else (residue.id, residue.insertionCode)
+            copy = topology.addResidue(new_name, chain, number, insertion)
             for atom, atom_name, element in zip(old, atom_names, elements, strict=True):
                 atoms[atom] = topology.addAtom(atom_name, element, copy)
     for first, second in loaded.topology.bonds():
