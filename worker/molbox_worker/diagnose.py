@@ -57,7 +57,8 @@ def explained(
 
     """
     text = str(error)
-    if "cutoff distance cannot be greater than half" in text:
+    # Of a box that is too small at first, and of one that becomes it.
+    if "cutoff distance cannot be greater than half" in text or "periodic box size has decreased" in text:
         box = np.diag(chunk.before.getPeriodicBoxVectors(asNumpy=True)._value)
         return collapsed(model, stage, chunk.first, float(box.min()))
     if "nan" in text.lower() or "constraint" in text.lower():
@@ -134,8 +135,11 @@ def _forces(context: openmm.Context) -> NDArray[np.float64]:
 
 
 def _terms(context: openmm.Context) -> dict[str, float]:
-    """Energy by force, kJ/mol, for a context with groups."""
+    """Energy by force, kJ/mol, for a context with groups; the forces of the last group are one term."""
+    names: dict[int, list[str]] = {}
+    for force in context.getSystem().getForces():
+        names.setdefault(force.getForceGroup(), []).append(force.getName())
     return {
-        force.getName(): context.getState(energy=True, groups={i}).getPotentialEnergy()._value
-        for i, force in enumerate(context.getSystem().getForces())
+        " and ".join(dict.fromkeys(found)): context.getState(energy=True, groups={group}).getPotentialEnergy()._value
+        for group, found in names.items()
     }

@@ -31,6 +31,9 @@ def run(simulation: Simulation) -> None:
     context = model.context(None, None)
     built = read_state(task.input("state.xml").read_bytes())
     place(context, built)
+    # Coordinates of a file need not keep the constraints, which have no energy.
+    context.applyConstraints(CONSTRAINT_TOLERANCE)
+    context.computeVirtualSites()
     before = last.minimised.energy_before if last.minimised else _energy(context)
     if not math.isfinite(before):
         raise _not_finite("of the starting structure")
@@ -81,7 +84,6 @@ def _minimise(
         positions = commits.array(minimised.positions)
     else:
         index, pass_steps, steps = 0, 0, 0
-        context.applyConstraints(CONSTRAINT_TOLERANCE)
         positions = np.array(context.getState(positions=True).getPositions(asNumpy=True)._value)
     box = context.getState().getPeriodicBoxVectors()
     system = springs.SpringSystem(

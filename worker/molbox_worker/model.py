@@ -12,11 +12,13 @@ from openmm import app
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import called, platform
 from molbox_worker.plan import SimulateTask, Stage
-from molbox_worker.result import ResidueName
+from molbox_worker.result import ResidueName, TaskError
 from molbox_worker.topology import WATER, read_topology
 
 BAROSTAT_INTERVAL = 25
 CONSTRAINT_TOLERANCE = 1e-6
+# OpenMM has 32 groups of forces.
+LAST_GROUP = 31
 # What a step costs on one CPU thread, in seconds per atom.
 SECONDS_PER_ATOM_STEP = 4.3e-6
 
@@ -75,8 +77,8 @@ class Model:
         """The speed of a simulation."""
         return float(steps_per_second * self.timestep_ps / 1000 * 86_400)
 
-    def system(self, stage: Stage | None, start: openmm.State | None) -> openmm.System:
-        """The system of a stage that began in the state `start`, or of the minimisation."""
+    def system(self, stage: Stage | None, start: openmm.State | None, step: int = 0) -> openmm.System:
+        """The system of a stage that began in the state `start`, or of the minimisation; to continue at a step."""
         system = openmm.XmlSerializer.deserialize(self._system_xml)
         self._set_nonbonded(system)
         if self.plan.hydrogen_mass_da:
@@ -85,21 +87,26 @@ class Model:
             system.addForce(restraint(stage, start))
         if stage and stage.ensemble == "NPT":
             barostat = self._barostat()
-            barostat.setRandomNumberSeed(self.stage_seed(stage, 1))
+            barostat.setRandomNumberSeed(self.stage_seed(stage, 1, step))
             system.addForce(barostat)
         return system
 
-    def context(self, stage: Stage | None, start: openmm.State | None, *, grouped: bool = False) -> openmm.Context:
-        """A context for a stage, or for the minimisation; `grouped` gives each force a group of its own."""
-        system = self.system(stage, start)
+    def context(
+        self, stage: Stage | None, start: openmm.State | None, *, step: int = 0, grouped: bool = False
+    ) -> openmm.Context:
+        """A context for a stage, or for the minimisation; `grouped` gives each force a group of its own.
+
+        One that continues at a `step` has other random numbers than the steps before.
+        """
+        system = self.system(stage, start, step)
         if grouped:
             for i, force in enumerate(system.getForces()):
-                force.setForceGroup(i)
+                force.setForceGroup(min(i, LAST_GROUP))
         integrator = openmm.LangevinMiddleIntegrator(
             self.plan.temperature_k, self.plan.friction_per_ps, self.timestep_ps
         )
         integrator.setConstraintTolerance(CONSTRAINT_TOLERANCE)
-        integrator.setRandomNumberSeed(self.stage_seed(stage, 0))
+        integrator.setRandomNumberSeed(self.stage_seed(stage, 0, step))
         return openmm.Context(system, integrator, self.platform, self.properties)
 
     def _barostat(self) -> openmm.Force:
@@ -116,18 +123,30 @@ class Model:
             BAROSTAT_INTERVAL,
         )
 
-    def stage_seed(self, stage: Stage | None, which: int) -> int:
-        """A seed of its own for each random part of each stage; OpenMM takes 31 bits."""
-        name = f"{self.seed}/{stage.name if stage else 'minimization'}/{which}"
+    def stage_seed(self, stage: Stage | None, which: int, step: int = 0) -> int:
+        """A seed of its own for each random part of each stage, from a step on; OpenMM takes 31 bits."""
+        name = f"{self.seed}/{stage.name if stage else 'minimization'}/{which}" + (f"/{step}" if step else "")
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") & 0x7FFFFFFF or 1
 
     def _set_nonbonded(self, system: openmm.System) -> None:
         for force in system.getForces():
+            if not isinstance(force, openmm.NonbondedForce | openmm.CustomNonbondedForce):
+                continue
+            if force.getUseSwitchingFunction() and force.getSwitchingDistance()._value >= self.plan.cutoff_nm:
+                switch = force.getSwitchingDistance()._value
+                raise TaskError(
+                    "cutoff_below_switch",
+                    f"the system's {force.getName()} is switched off from {switch:g} nm on,"
+                    f" and the cutoff is {self.plan.cutoff_nm:g} nm",
+                    remedy=f"give a non_bonded_cutoff beyond {switch:g} nm, or bring the system without a switch",
+                    loc=["body", "non_bonded_cutoff"],
+                )
+            force.setCutoffDistance(self.plan.cutoff_nm)
             if isinstance(force, openmm.NonbondedForce):
-                force.setCutoffDistance(self.plan.cutoff_nm)
                 force.setEwaldErrorTolerance(self.plan.ewald_tolerance)
-            elif isinstance(force, openmm.CustomNonbondedForce):
-                force.setCutoffDistance(self.plan.cutoff_nm)
+                # A mesh that a brought system fixes would override the tolerance.
+                force.setPMEParameters(0, 0, 0, 0)
+                force.setLJPMEParameters(0, 0, 0, 0)
 
     def _repartition(self, system: openmm.System, hydrogen_mass_da: float) -> None:
         """Make hydrogens heavier at the cost of the atom that they are bonded to; water is rigid."""

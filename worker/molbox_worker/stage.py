@@ -163,8 +163,11 @@ class OpenMMRun(StageRun):
                 # Another version or another processor, or a damaged file: the portable state serves.
                 message = f"the checkpoint does not fit here ({error}); resumed from its state"
                 self._simulation.task.warn("state_resumed", message)
+        # The state has no random numbers: with the seeds of the stage's start they would come once more.
+        step = self._commits.last.step
+        self._context = context = self._model.context(self._stage, start, step=step)
         context.setState(read_state(self._commits.content(checkpoint.state)))
-        return self._commits.last.step
+        return step
 
     def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
         model, stage = self._model, self._stage

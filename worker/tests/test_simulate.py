@@ -210,6 +210,7 @@ def test_cutoff_and_ewald_tolerance_are_those_of_the_energy(
     for which in ("as built", "as asked"):
         context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
         context.setState(openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()))
+        context.applyConstraints(1e-6)
         energy[which] = context.getState(energy=True).getPotentialEnergy()._value
         nonbonded.setCutoffDistance(cutoff)
         nonbonded.setEwaldErrorTolerance(tolerance)
@@ -274,6 +275,90 @@ def test_an_unstable_simulation_says_where_it_broke(water: Directory, simulation
     # Where it broke: atoms with their forces, and the term of the energy.
     assert " of HOH " in failure["message"] and "kJ/mol/nm" in failure["message"]
     assert any(term in failure["message"] for term in ("NonbondedForce", "HarmonicBondForce"))
+
+
+def test_a_box_that_collapses_in_openmm_is_told(water: Directory, simulation: Callable[..., Directory]) -> None:
+    box = openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()).getPeriodicBoxVectors()
+    cutoff = round(box[0][0]._value / 2 - 0.02, 3)
+    job = simulation(water, [{"ensemble": "NPT", "steps": 4000}], pressure_bar=50_000, cutoff_nm=cutoff)
+    assert job.run() == 2, job.log()
+    assert job.result["error"]["code"] == "box_collapsed", job.result["error"]
+
+
+def changed_system(job: Directory, change: Callable[[openmm.System], None]) -> None:
+    """Change the system of a job, as it might have been brought."""
+    path = job.path / "input" / "system.xml"
+    system = openmm.XmlSerializer.deserialize(path.read_text())
+    change(system)
+    path.write_text(openmm.XmlSerializer.serialize(system))
+
+
+def nonbonded_of(system: openmm.System) -> openmm.NonbondedForce:
+    return next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+
+
+def test_a_cutoff_before_the_systems_switch_is_refused(water: Directory, simulation: Callable[..., Directory]) -> None:
+    def switch(system: openmm.System) -> None:
+        nonbonded_of(system).setUseSwitchingFunction(True)
+        nonbonded_of(system).setSwitchingDistance(1.0)
+
+    job = simulation(water, [{"steps": 10}], cutoff_nm=1.0)
+    changed_system(job, switch)
+    assert job.run() == 2
+    error = job.result["error"]
+    assert (error["code"], error["loc"]) == ("cutoff_below_switch", ["body", "non_bonded_cutoff"]), error
+    assert "is switched off from 1 nm on" in error["message"]
+
+
+def test_a_mesh_that_the_system_fixes_gives_way_to_the_tolerance(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    methods = []
+    for mesh in (0, 16):
+        job = simulation(water, [{"steps": 2}], minimization_steps=0)
+        changed_system(job, lambda system, n=mesh: nonbonded_of(system).setPMEParameters(2.0 if n else 0.0, n, n, n))
+        assert job.run() == 0, job.log()
+        methods.append(json.loads(job.output("production.method.json").read_text())["nonbonded"])
+    assert methods[0] == methods[1]
+    assert methods[0]["width_per_nm"] != 2.0
+
+
+def test_the_energy_before_is_that_of_molecules_whose_constraints_are_kept(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    job = simulation(water, [], minimization_steps=0)
+    path = job.path / "input" / "state.xml"
+    context = openmm.Context(
+        openmm.XmlSerializer.deserialize((job.path / "input" / "system.xml").read_text()),
+        openmm.VerletIntegrator(0.001),
+        openmm.Platform.getPlatformByName("Reference"),
+    )
+    context.setState(openmm.XmlSerializer.deserialize(path.read_text()))
+    positions = context.getState(positions=True).getPositions(asNumpy=True)._value
+    noise = np.random.default_rng(5).normal(scale=0.01, size=positions.shape)
+    context.setPositions(positions + noise)
+    path.write_text(openmm.XmlSerializer.serialize(context.getState(positions=True)))
+    as_given = context.getState(energy=True).getPotentialEnergy()._value
+    context.applyConstraints(1e-6)
+    kept = context.getState(energy=True).getPotentialEnergy()._value
+    assert job.run() == 0, job.log()
+    assert abs(kept - as_given) > 0.05 * abs(kept)
+    assert job.result["stages"][0]["energy_before"] == pytest.approx(kept, rel=1e-3)
+
+
+def test_an_instability_of_more_forces_than_openmm_has_groups_is_told(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    def add_forces(system: openmm.System) -> None:
+        for i in range(40):
+            force = openmm.CustomExternalForce("0*x")
+            force.setName(f"field {i}")
+            system.addForce(force)
+
+    job = simulation(water, [{"steps": 2000}], temperature_k=1e7, timestep_fs=5, minimization_steps=0)
+    changed_system(job, add_forces)
+    assert job.run() == 2
+    assert job.result["error"]["code"] == "unstable", job.result
 
 
 def test_an_instability_is_traced_to_the_atoms_that_cause_it(
@@ -454,7 +539,11 @@ def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[
     # The state beside it serves as well.
     _cut(job, checkpoint["file"]["name"])
     undamaged = shutil.copytree(job.path, job.path.with_name("undamaged"))
+    method = job.output("production.method.json")
+    seed = json.loads(method.read_text())["integrator"]["seed"]
     assert job.run() == 0, job.log()
+    # The same random forces over again would be no heat bath.
+    assert json.loads(method.read_text())["integrator"]["seed"] != seed
     assert [warning["code"] for warning in job.result["warnings"]] == ["state_resumed"]
     assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 401, 20))
     job.path = undamaged

@@ -16,6 +16,7 @@
     ("charge_not_neutral", Fault::Input),
     ("checkpoint_damaged", Fault::Engine),
     ("covalent_link", Fault::Input),
+    ("cutoff_below_switch", Fault::Request),
     ("disk_full", Fault::Machine),
     ("engine_missing", Fault::Request),
     ("engine_unsupported", Fault::Request),
