@@ -16,6 +16,9 @@ import pytest
 from conftest import BUILD, DATA, SIMULATE, STAGE, Directory, changed, task_of
 from openmm import app, unit
 
+from molbox_worker.built.bring import _check_forces
+from molbox_worker.result import TaskError
+
 BUILT = DATA / "built"
 SETTINGS: dict[str, Any] = {
     "nonbondedMethod": app.PME,
@@ -365,6 +368,18 @@ def test_a_system_that_could_run_code_is_refused(old: str, new: str, words: str,
     assert old in text
     files["system.xml"] = text.replace(old, new).encode()
     assert words in refused(bring(files), "built_unsafe")
+
+
+@pytest.mark.parametrize("force", [openmm.DrudeForce, openmm.CustomGBForce])
+def test_a_force_that_jobs_do_not_run_is_refused_whoever_has_loaded_it(force: type) -> None:
+    system = openmm.System()
+    system.addForce(openmm.NonbondedForce())
+    system.getForce(0).setNonbondedMethod(openmm.NonbondedForce.PME)
+    system.addForce(openmm.CMMotionRemover())
+    _check_forces(system, "CHARMM, system.psf")
+    system.addForce(force())
+    with pytest.raises(TaskError, match=f"CHARMM, system.psf: a {force.__name__} cannot be run here"):
+        _check_forces(system, "CHARMM, system.psf")
 
 
 def test_what_openmm_would_read_in_a_comment_is_never_given_to_it(bring: Bring) -> None:

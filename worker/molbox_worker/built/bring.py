@@ -14,7 +14,7 @@ from molbox_worker import check, relax
 from molbox_worker.built import settle
 from molbox_worker.built.files import LOC
 from molbox_worker.built.load import Loaded
-from molbox_worker.built.serialized import REPLACED
+from molbox_worker.built.serialized import FORCES, REPLACED
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import DALTON_PER_NM3, platform
 from molbox_worker.prepared import Account
@@ -99,8 +99,16 @@ def _take_out(task: TaskDirectory, system: openmm.System) -> None:
 
 
 def _check_forces(system: openmm.System, source: str) -> None:
-    """Refuse what is not periodic: jobs are."""
+    """Refuse what jobs do not run, as Drude particles of a PSF, and what is not periodic: jobs are."""
     forces = system.getForces()
+    for force in forces:
+        if type(force).__name__ not in FORCES | {"CMMotionRemover"}:
+            raise TaskError(
+                "built_unsafe",
+                f"{source}: a {type(force).__name__} cannot be run here",
+                remedy=f"choose a force field without it; systems may have {', '.join(sorted(FORCES))}",
+                loc=LOC,
+            )
     charged = [force for force in forces if isinstance(force, openmm.NonbondedForce)]
     if len(charged) != 1:
         raise TaskError(
