@@ -21,6 +21,8 @@ from molbox_worker.structure import Link, Residue, Structure
 # More residues of a kind are counted, not listed.
 MAX_NAMED = 20
 SINGLY_CHARGED = {"NA", "K", "LI", "RB", "CS", "CL", "BR", "F", "IOD", "I"}
+# Charges of an ion that differ by less, e, are of one state of oxidation.
+SAME_CHARGE = 0.8
 # Two residues may have a peptide bond and another one.
 MAX_BONDS = 2
 # Phosphates of amino acids are dianions above this pH.
@@ -60,6 +62,7 @@ class Decision:
         in_runs = {residue for run in runs for residue in run.residues}
         self.others = [residue for residue in structure.residues() if residue not in in_runs]
         self.removed: list[Residue] = []
+        self._ion_charges: dict[Residue, float] = {}
         self._order = {residue: i for i, residue in enumerate(structure.residues())}
         self.links: list[Link] = []
         # Water and ions are bonded to nothing.
@@ -226,7 +229,8 @@ class Decision:
                 if residue.name not in SINGLY_CHARGED:
                     self._task.warn(
                         "metal_kept",
-                        f"{residue} kept as an ion without bonds; its coordination may change",
+                        f"{residue} kept as an ion of charge {self._ion_charges[residue]:+g} without bonds;"
+                        " its coordination may change",
                         residue.called,
                     )
                 stays.append(residue)
@@ -237,11 +241,17 @@ class Decision:
         self.others = stays
 
     def _is_ion(self, residue: Residue) -> bool:
-        """Whether the force field has one template for a lone atom."""
+        """Whether the force field has one template for a lone atom, of the charge that it has."""
         (atom,) = residue.atoms
         if atom.element is None:
             return False
-        return force_field.has_ion(self._base, residue.name, atom.name, atom.element)
+        charge = force_field.ion_charge(self._base, residue.name, atom.name, atom.element)
+        if charge is None:
+            return False
+        self._ion_charges[residue] = charge
+        wanted = _charge_of(residue)
+        # Some scale the charges of ions by 0.75. Whoever gives a template of that name means it.
+        return wanted is None or residue.name in self._custom or not abs(charge - wanted) > SAME_CHARGE
 
     def _fits_template(self, residue: Residue) -> bool:
         """Whether a residue of a custom force field is there whole; with what hydrogens it has, if need be."""
@@ -392,7 +402,16 @@ class Decision:
             return ": glycans are not built, what carried it is left bare"
         if residue.name in names.AMINO_ACIDS:
             return ": the force field has no amino acid that is a chain by itself"
+        if residue in self._ion_charges:
+            has, wanted = self._ion_charges[residue], _charge_of(residue)
+            return f": its charge is {wanted:+}, and the force field has a template of charge {has:+g} alone"
         return ""
+
+
+def _charge_of(residue: Residue) -> int | None:
+    """The charge of a lone atom by the file, or by its name; None when neither shows it."""
+    (atom,) = residue.atoms
+    return atom.charge or names.ION_CHARGES.get(residue.name)
 
 
 def _check_water(residue: Residue) -> None:

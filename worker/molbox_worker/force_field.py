@@ -7,12 +7,14 @@ service lets no such file be registered; it is looked at again here, right befor
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from openmm import app
+from openmm.app.forcefield import NonbondedGenerator
 
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.plan import BuildPlan
@@ -111,15 +113,28 @@ def templates(path: Path) -> set[str]:
 
 def has_ion(force_field: app.ForceField, name: str, atom_name: str, element: app.Element) -> bool:
     """Whether a force field has one template for a lone atom."""
+    return ion_charge(force_field, name, atom_name, element) is not None
+
+
+def ion_charge(force_field: app.ForceField, name: str, atom_name: str, element: app.Element) -> float | None:
+    """The charge that a force field has for a lone atom, e; None when it has not one template for it.
+
+    Templates are found by the element, so it may be the charge of another state of oxidation.
+    """
     topology = app.Topology()
     topology.addAtom(atom_name, element, topology.addResidue(name, topology.addChain()))
     try:
-        return not force_field.getUnmatchedResidues(topology)
+        (template,) = force_field.getMatchingTemplates(topology)
     except Exception as error:
         # OpenMM's own class for this is `Exception`: iron may be Fe2+ or Fe3+.
-        if "templates" not in str(error):
+        if not re.search("template", str(error), re.IGNORECASE):
             raise
-        return False
+        return None
+    (atom,) = (atom for atom in template.atoms if atom.element is not None)
+    if "charge" in atom.parameters:
+        return float(atom.parameters["charge"])
+    generators = [each for each in force_field._forces if isinstance(each, NonbondedGenerator)]
+    return float(generators[0].params.paramsForType[atom.type]["charge"]) if generators else math.nan
 
 
 def water_sites(force_field: app.ForceField) -> int:

@@ -19,6 +19,16 @@ RNA = frozenset({"A", "C", "G", "U"})
 NUCLEOTIDES = DNA | RNA
 CAPS = frozenset({"ACE", "NME", "NH2"})
 POLYMER = AMINO_ACIDS | NUCLEOTIDES | CAPS
+# Charges of lone atoms by the PDB's dictionary of components, e; an atom of uranium has none there. What
+# is not listed has one state in practice, as gadolinium, which the dictionary has as an atom too.
+ION_CHARGES = {
+    **dict.fromkeys("AG AU CS CU1 K LI NA RB TL".split(), 1),  # noqa: SIM905
+    **dict.fromkeys("BA CA CD CO CU EU FE2 HG MG MN NI PB PD PT SR Y1 YB2 ZN".split(), 2),  # noqa: SIM905
+    **dict.fromkeys("3CO 3NI AL AU3 CE CR ER3 EU3 FE GA GD3 HO3 IN LA LU MN3 PR SM TB V YB YT3".split(), 3),  # noqa: SIM905
+    **dict.fromkeys("IR OS4 PT4 TH ZR".split(), 4),  # noqa: SIM905
+    **dict.fromkeys("BR CL F IOD".split(), -1),  # noqa: SIM905
+    "U1": 0,
+}
 GLYCANS = frozenset(
     "NAG NDG BMA MAN FUC FUL GAL GLA GLC BGC SIA XYP XYS NGA A2G".split()  # noqa: SIM905
 )

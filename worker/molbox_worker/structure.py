@@ -43,13 +43,17 @@ FLAT_NM3 = 0.5e-3
 
 @dataclass(eq=False, slots=True)
 class Atom:
-    """An atom, with its place in nm, shape (3,); `built` when the file does not have it."""
+    """An atom, with its place in nm, shape (3,); `built` when the file does not have it.
+
+    The `charge` is that of the file, in e; most have none.
+    """
 
     name: str
     element: app.Element | None
     place: NDArray[np.float64]
     occupancy: float = 1.0
     built: bool = False
+    charge: int = 0
 
     @property
     def is_heavy(self) -> bool:
@@ -414,7 +418,7 @@ def _residue(
     for atom in atoms:
         # PDB files have three decimals of an Å; what comes beyond is of the conversion.
         place = np.array(atom.pos.tolist(), dtype=np.float64) / 10
-        residue.atoms.append(Atom(atom.name, _element(atom, len(atoms)), place, atom.occ))
+        residue.atoms.append(Atom(atom.name, _element(atom, len(atoms)), place, atom.occ, charge=atom.charge))
         by_serial[atom.serial] = (residue, residue.atoms[-1])
     return residue
 

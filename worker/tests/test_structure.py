@@ -221,6 +221,29 @@ def test_metals_with_parameters_stay(builder: Builder) -> None:
     assert built.result["summary"]["net_charge"] == pytest.approx(0, abs=1e-3)
 
 
+def test_an_ion_of_another_charge_than_the_force_fields_is_removed(builder: Builder) -> None:
+    # Nickel of columns 79 and 80 is Ni3+; copper and manganese tell it by their names.
+    nickel = hetatm("NI", "NI", 903, (40.0, 0.0, 0.0))[:78]
+    text = VILLIN.replace(
+        "END",
+        hetatm("CU", "CU1", 901, (-40.0, 0.0, 0.0))
+        + hetatm("MN", "MN3", 902, (0.0, 40.0, 0.0))
+        + f"{nickel}3+\n"
+        + hetatm("CU", "CU", 904, (0.0, -40.0, 0.0))
+        + "END",
+    )
+    built = builder(text, padding_nm=0.5)
+    assert built.result["status"] == "succeeded", built.log()
+    reported = warnings(built)
+    (kept,) = reported["metal_kept"]
+    assert kept.startswith("CU 904 of chain A kept as an ion of charge +2 without bonds")
+    assert reported["heterogen_removed"] == [
+        "CU1 901 of chain A removed: its charge is +1, and the force field has a template of charge +2 alone",
+        "MN3 902 of chain A removed: its charge is +3, and the force field has a template of charge +2 alone",
+        "NI 903 of chain A removed: its charge is +3, and the force field has a template of charge +2 alone",
+    ]
+
+
 def test_deuterium_is_hydrogen_and_one_model_is_taken(builder: Builder) -> None:
     lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
     deuterated = [
