@@ -54,7 +54,10 @@ def _names(topology: app.Topology) -> list[str]:
 
 
 def _kinds_of_molecules(topology: app.Topology, kinds: list[str]) -> list[str]:
-    """The kind of each molecule, that is of each connected component; that of its first residue."""
+    """The kind of each molecule, that is of each connected component; that of its first residue.
+
+    A lipid may have its head in the middle, and a head is not always known by its name.
+    """
     parent = list(range(topology.getNumAtoms()))
 
     def root(atom: int) -> int:
@@ -66,9 +69,12 @@ def _kinds_of_molecules(topology: app.Topology, kinds: list[str]) -> list[str]:
     for bond in topology.bonds():
         first, second = root(bond[0].index), root(bond[1].index)
         parent[max(first, second)] = min(first, second)
-    # A virtual site has no bond and belongs to its residue.
-    return [
-        kinds[atom.residue.index]
-        for atom in topology.atoms()
-        if atom.element is not None and parent[atom.index] == atom.index
-    ]
+    found: dict[int, str] = {}
+    for atom in topology.atoms():
+        # A virtual site has no bond and belongs to its residue.
+        if atom.element is not None:
+            what = kinds[atom.residue.index]
+            first = found.setdefault(root(atom.index), what)
+            if what == "lipid" and first not in {"protein", "nucleic_acid"}:
+                found[root(atom.index)] = what
+    return list(found.values())

@@ -13,6 +13,7 @@ All arrays are flat: atoms refer to residues and residues to chains by index.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,18 @@ from molbox_worker.names import MIRRORED
 
 WATER = "HOH"
 IONS = {"NA", "K", "LI", "CS", "RB", "CL", "BR", "F", "I"}
-LIPIDS = frozenset("POP POPC POPE DLP DLPC DLPE DMP DMPC DOP DOPC DPP DPPC PA PC OL PE".split())  # noqa: SIM905
+# OpenMM's patches; the heads and tails of Amber's Lipid21; sterols, sphingomyelins and cardiolipins; and what
+# CHARMM and GROMACS call by two acyls and a head.
+LIPIDS = frozenset(
+    "POP DLP DMP DOP DPP PA PC OL PE PS PGR PH- SPM LAL MY ST AR DHA SA CHL CHL1 CHOL ERG SITO STIG"  # noqa: SIM905
+    " ASM BSM LSM NSM OSM PSM SSM TOCL1 TOCL2 TMCL1 TMCL2 TLCL1 TLCL2 PMCL1 PMCL2 TYCL1 TYCL2".split()
+) | {
+    acyls + head
+    for acyls in "DA DD DE DG DI DL DM DN DO DP DS DU DY PL PM PO PP PV PY SA SD SL SO YO".split()  # noqa: SIM905
+    for head in ("PA", "PC", "PE", "PG", "PI", "PS")
+}
+# Carbons of the shortest tail; spermine, which is SPM too, has ten.
+TAIL_CARBONS = 11
 PROTEIN = frozenset(
     "ALA ARG ASN ASP CYS GLN GLU GLY HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL "  # noqa: SIM905
     "ASH GLH LYN CYX CYM HID HIE HIP HSD HSE HSP ACE NME NMA NH2 HYP NLE SEP TPO PTR ALY".split()
@@ -65,9 +77,14 @@ def kind(residue: app.topology.Residue) -> str:
     # Iodide is I, and so is inosine; an ion is alone.
     if name in NUCLEIC_ACID and len(list(residue.atoms())) > 1:
         return "nucleic_acid"
-    if name in LIPIDS:
-        return "lipid"
-    return name
+    return "lipid" if _is_lipid(residue) else name
+
+
+def _is_lipid(residue: app.topology.Residue) -> bool:
+    """Whether a residue is a lipid or a part of one: in the PDB, names of theirs are of other things too."""
+    found = Counter(atom.element.symbol for atom in residue.atoms() if atom.element)
+    is_long = found["P"] > 0 or found["C"] >= TAIL_CARBONS
+    return residue.name in LIPIDS and is_long and found.keys() <= {"C", "H", "N", "O", "P"}
 
 
 def read_topology(path: Path) -> app.Topology:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,14 @@ import numpy as np
 import openmm
 import pytest
 from conftest import BUILD, DATA, EXAMPLES, Directory, positions_nm, structure, task_of
+from openmm import app
 from openmm.app import modeller as openmm_modeller
 from test_gromacs_energies import compare, needs_gmx_d
 
 from molbox_worker import membrane
 from molbox_worker.directory import TaskDirectory
+from molbox_worker.summary import _kinds_of_molecules
+from molbox_worker.topology import kind
 
 Builder = Callable[..., Directory]
 Simulator = Callable[..., Directory]
@@ -56,6 +59,33 @@ def test_a_bilayer_lies_in_the_plane_around_the_helix(helix: Directory) -> None:
     molecules = summary["molecules"]
     assert min(molecules["NA"], molecules["CL"]) == pytest.approx(0.3 / 55.4 * molecules["water"], rel=0.2)
     assert summary["net_charge"] == pytest.approx(0, abs=0.01)
+
+
+def molecule(topology: app.Topology, residues: dict[str, Sequence[str]]) -> None:
+    """A molecule of residues, by name, each a row of atoms of these elements."""
+    chain, last = topology.addChain(), None
+    for name, symbols in residues.items():
+        residue = topology.addResidue(name, chain)
+        for symbol in symbols:
+            atom = topology.addAtom(symbol, app.Element.getBySymbol(symbol), residue)
+            if last:
+                topology.addBond(last, atom)
+            last = atom
+
+
+def test_lipids_of_amber_and_charmm_are_known_whole_and_in_parts() -> None:
+    topology = app.Topology()
+    molecule(topology, {"ST": "C" * 17, "PGR": "CCCPO", "OL": "C" * 17})
+    molecule(topology, {"XX": "CCCO", "LAL": "C" * 11})
+    molecule(topology, {"POPG": "C" * 40 + "P"})
+    molecule(topology, {"CHL1": "C" * 27 + "O"})
+    # Dehydroalanine in a protein, spermine, chlorophyll, a palmitoylated cysteine.
+    molecule(topology, {"ALA": "NCCO", "DHA": "NCCO"})
+    molecule(topology, {"SPM": "NCCCNCCCCNCCCN"})
+    molecule(topology, {"CHL": [*("C" * 55), "Mg"]})
+    molecule(topology, {"CYS": "NCCO", "PA": "C" * 15})
+    kinds = [kind(residue) for residue in topology.residues()]
+    assert _kinds_of_molecules(topology, kinds) == ["lipid"] * 4 + ["protein", "SPM", "CHL", "protein"]
 
 
 @needs_gmx_d

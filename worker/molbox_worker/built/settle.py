@@ -13,7 +13,7 @@ from molbox_worker.assemble import GOOD_CHAIN
 from molbox_worker.built.load import Loaded
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.prepared import chain_letters
-from molbox_worker.topology import IONS, LIPIDS, WATER
+from molbox_worker.topology import IONS, WATER, kind
 
 # Covalent radii, nm; of what is not listed, that of a metal.
 RADII = {"H": 0.031, "C": 0.076, "N": 0.071, "O": 0.066, "F": 0.057, "P": 0.107, "S": 0.105, "Cl": 0.102, "Br": 0.12}
@@ -103,7 +103,7 @@ def _is_solvent(residue: app.topology.Residue) -> bool:
     """Whether a residue is one of many that share a chain: water, an ion, a lipid."""
     n_atoms = sum(1 for _ in residue.atoms())
     elements = Counter(atom.element.symbol for atom in residue.atoms() if atom.element)
-    return n_atoms == 1 or elements == {"H": 2, "O": 1} or residue.name in LIPIDS
+    return n_atoms == 1 or elements == {"H": 2, "O": 1} or kind(residue) == "lipid"
 
 
 def add_bonds(topology: app.Topology, system: openmm.System) -> None:
