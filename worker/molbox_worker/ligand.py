@@ -140,7 +140,30 @@ def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> tupl
         )
     if not np.isfinite(molecule.GetConformer().GetPositions()).all():
         raise TaskError("bad_coordinates", f"{what}: not all coordinates are numbers", loc=loc)
-    return (_with_bonds(molecule, what, loc) if file_format == "pdb" else molecule), n_molecules
+    if file_format == "pdb":
+        molecule = _with_bonds(molecule, what, loc)
+    return (_open(molecule) if file_format == "mol2" else molecule), n_molecules
+
+
+def _open(molecule: Chem.Mol) -> Chem.Mol:
+    """A molecule read from MOL2 with room for hydrogens, if its carbons lack them.
+
+    RDKit takes what a MOL2 has for all: where a hydrogen is lacking, it sees a radical or an anion. With the
+    hydrogens of the carbons there, that is right.
+    """
+    opened = Chem.Mol(molecule)
+    for atom in opened.GetAtoms():
+        kind = atom.GetProp("_TriposAtomType")
+        # In a nitro group the next atom is positive.
+        is_bare = not any(other.GetFormalCharge() > 0 for other in atom.GetNeighbors())
+        if kind == "N.4":
+            atom.SetFormalCharge(1)
+        elif atom.GetFormalCharge() < 0 and kind != "O.co2" and is_bare:
+            atom.SetFormalCharge(0)
+        atom.SetNoImplicit(atom.GetAtomicNum() == 1)
+    opened.UpdatePropertyCache(strict=False)
+    lacks = any(atom.GetSymbol() == "C" and atom.GetNumImplicitHs() for atom in opened.GetAtoms())
+    return opened if lacks else molecule
 
 
 def _first(text: str, separator: str | None) -> tuple[str, int]:

@@ -9,14 +9,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from conftest import DATA, EXAMPLES, Directory, input_file, positions_nm, structure, warnings
+from conftest import BUILD, DATA, EXAMPLES, Directory, input_file, positions_nm, structure, task_of, warnings
 from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import AllChem
 from test_gromacs_energies import compare, needs_gmx_d
 
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.gaff import has_tools
-from molbox_worker.ligand import rotation_matrix
+from molbox_worker.ligand import _complete, _read, rotation_matrix
 
 XYLENE = DATA / "p-xylene.mol2"
 Builder = Callable[..., Directory]
@@ -68,6 +69,58 @@ def test_charges_are_am1_bcc(xylene: Directory) -> None:
     reference = [-0.0819] * 2 + [-0.1267, -0.1278] * 2 + [-0.0527] * 2 + [0.1298] * 4 + [0.0432] * 6
     assert np.sort(charges(xylene)) == pytest.approx(np.sort(reference), abs=0.005)
     assert charges(xylene).sum() == pytest.approx(0, abs=1e-6)
+
+
+def mol2(atoms: list[str], bonds: list[str]) -> str:
+    head = f"@<TRIPOS>MOLECULE\nx\n{len(atoms)} {len(bonds)} 0 0 0\nSMALL\nNO_CHARGES\n\n"
+    return head + "\n".join(["@<TRIPOS>ATOM", *atoms, "@<TRIPOS>BOND", *bonds]) + "\n"
+
+
+def bare(types: str, *bonds: str) -> str:
+    """A MOL2 of atoms of these types, in a zigzag, and their bonds."""
+    steps = enumerate(types.split(), 1)
+    atoms = [f"{i} X{i} {1.3 * i:.1f} {0.7 * (i % 2):.1f} {0.1 * i:.1f} {kind} 1 X 0.0" for i, kind in steps]
+    return mol2(atoms, [f"{i} {bond}" for i, bond in enumerate(bonds, 1)])
+
+
+def completed(text: str, folder: Path) -> tuple[Chem.Mol, list[str]]:
+    """A MOL2 with the hydrogens that it lacks, and the codes of warnings."""
+    directory = Directory(folder / "task", task_of(BUILD))
+    path = directory.path / "input" / "a.mol2"
+    path.write_text(text)
+    task = TaskDirectory(directory.path)
+    molecule = _complete(task, _read(path, "mol2", "ligand 1", [])[0], "ligand 1", [])
+    return molecule, [warning.code for warning in task.warnings]
+
+
+XYLENE_BONDS = ("1 2 ar", "2 3 ar", "3 4 ar", "4 5 ar", "5 6 ar", "6 1 ar", "1 7 1", "4 8 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "smiles"),
+    [
+        (bare("C.ar C.ar C.ar C.ar C.ar C.ar C.3 C.3", *XYLENE_BONDS), "Cc1ccc(C)cc1"),
+        (bare("N.4 C.3 C.2 O.co2 O.co2", "1 2 1", "2 3 1", "3 4 ar", "3 5 ar"), "[NH3+]CC(=O)[O-]"),
+        (bare("O.3 C.3 C.3 N.3", "1 2 1", "2 3 1", "3 4 1"), "NCCO"),
+        (bare("C.3 N.pl3 C.cat N.pl3 N.pl3", "1 2 1", "2 3 1", "3 4 1", "3 5 2"), "CNC(N)=[NH2+]"),
+        (bare("C.3 N.pl3 O.2 O.2", "1 2 1", "2 3 2", "2 4 2"), "C[N+](=O)[O-]"),
+    ],
+)
+def test_a_mol2_without_hydrogens_gets_them_by_valence(text: str, smiles: str, tmp_path: Path) -> None:
+    molecule, codes = completed(text, tmp_path)
+    assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == Chem.CanonSmiles(smiles)
+    assert codes == ["ligand_hydrogens_added"]
+
+
+def test_a_mol2_with_the_hydrogens_of_its_carbons_has_them_all(tmp_path: Path) -> None:
+    hydrogens = ["3 H1 -0.4 1.0 0.0 H 1 X 0.0", "4 H2 -0.4 -0.5 0.9 H 1 X 0.0", "5 H3 -0.4 -0.5 -0.9 H 1 X 0.0"]
+    methanolate = mol2(
+        ["1 C 0.0 0.0 0.0 C.3 1 X 0.0", "2 O 1.4 0.0 0.0 O.3 1 X 0.0", *hydrogens],
+        ["1 1 2 1", "2 1 3 1", "3 1 4 1", "4 1 5 1"],
+    )
+    molecule, codes = completed(methanolate, tmp_path)
+    assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == "C[O-]"
+    assert codes == []
 
 
 @needs_gmx_d
