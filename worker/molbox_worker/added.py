@@ -190,7 +190,7 @@ def _add_with_pdbfixer(
     best: tuple[float, app.Topology, object] | None = None
     for attempt in range(LOOP_ATTEMPTS):
         fixer.topology, fixer.positions = before
-        fixer.addMissingAtoms(seed=seed + attempt)
+        fixer.addMissingAtoms(seed=loops.attempt_seed(seed, attempt))
         room = _room(runs, others, fixer)
         task.log(f"missing parts, attempt {attempt + 1}: {room:.2f} of the radii to the nearest other atom")
         if best is None or room > best[0]:

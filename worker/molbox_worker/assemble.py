@@ -43,6 +43,7 @@ def assemble(
     for name, residues in named:
         chain = topology.addChain(name)
         for residue in residues:
+            _name_acid_hydrogens(residue)
             copies[residue] = topology.addResidue(residue.name, chain, str(residue.number), residue.insertion)
             for atom in residue.atoms:
                 atoms[atom] = topology.addAtom(atom.name, atom.element, copies[residue])
@@ -144,6 +145,27 @@ def _hydrogens(residue: Residue, plan: BuildPlan, *, is_inner: bool) -> Hydrogen
         variant = variant_of_file(residue)
     # Modeller takes the first and the last residue of a chain for ends.
     return templates.standard_hydrogens(residue.name, variant, plan.ph) if is_inner else variant
+
+
+# The hydrogen that Modeller does not know of each acid and its oxygen, and those that it does.
+OTHER_OXYGEN = {"ASP": ("HD1", "OD1", "HD2", "OD2"), "GLU": ("HE1", "OE1", "HE2", "OE2")}
+LYSINE = ("HZ1", "HZ2", "HZ3")
+
+
+def _name_acid_hydrogens(residue: Residue) -> None:
+    """Give hydrogens that a file has the names by which Modeller knows them in an acid or a neutral lysine.
+
+    The oxygens of an acid are alike, and so are the hydrogens of lysine: Amber's LYN has HZ2 and HZ3.
+    """
+    if residue.name == "LYS":
+        found = [atom for name in LYSINE if (atom := residue.atom(name))]
+        if len(found) == 2:
+            found[0].name, found[1].name = LYSINE[:2]
+    elif residue.name in OTHER_OXYGEN:
+        hydrogen, oxygen, other_hydrogen, other_oxygen = (residue.atom(name) for name in OTHER_OXYGEN[residue.name])
+        if hydrogen and oxygen and other_oxygen and not other_hydrogen:
+            hydrogen.name = OTHER_OXYGEN[residue.name][2]
+            oxygen.name, other_oxygen.name = other_oxygen.name, oxygen.name
 
 
 def variant_of_file(residue: Residue) -> str | None:

@@ -75,10 +75,15 @@ def build(task: TaskDirectory, loop: Loop, obstacles: Sequence[Atom], seed: int)
     for attempt in range(ATTEMPTS):
         if task.stop_requested:
             raise Stopped
-        places = model.annealed(task, seed + attempt)
+        places = model.annealed(task, attempt_seed(seed, attempt))
         if model.is_sound(places):
             return model.atoms(places)
     return None
+
+
+def attempt_seed(seed: int, attempt: int) -> int:
+    """The seed of an attempt, from 1 to 2³¹ - 1: to OpenMM 0 is a seed that it draws, and more is too large."""
+    return (seed + attempt - 1) % 0x7FFFFFFF + 1
 
 
 class _Model:

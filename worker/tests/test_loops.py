@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import openmm
+import pytest
 from conftest import EXAMPLES, Directory, positions_nm, structure, warnings
 from test_residues import HEAVY, SMALL
 from test_room import place
+
+from molbox_worker import loops
 
 Builder = Callable[..., Directory]
 SEQRES = [line for line in (EXAMPLES / "1vii.pdb").read_text().splitlines(keepends=True) if line.startswith("SEQRES")]
@@ -60,3 +64,15 @@ def test_a_gap_that_no_loop_can_close_is_left_and_reported(builder: Builder) -> 
     assert "2 residues" in message and "no sound loop" in message
     assert built.result["summary"]["molecules"]["protein"] == 2
     assert built.result["summary"]["check"]["residues"]["built"] == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 2**31 - 2, 2**31 - 1])
+def test_attempts_have_seeds_that_openmm_keeps_and_takes(seed: int) -> None:
+    found = [loops.attempt_seed(seed, attempt) for attempt in range(4)]
+    assert len(set(found)) == len(found)
+    for each in found:
+        integrator = openmm.LangevinMiddleIntegrator(300.0, 1.0, 0.002)
+        integrator.setRandomNumberSeed(each)
+        assert integrator.getRandomNumberSeed() == each != 0
+    # As they always were.
+    assert seed in {0, found[0]}

@@ -79,6 +79,44 @@ def test_a_protonation_that_is_named_is_built_whatever_the_ph(
     assert longest_bond(named) < 0.21, "no bond reaches over a hole"
 
 
+def with_acid_hydrogen(text: str, residue: int, hydrogen: str, carbon: str, oxygens: tuple[str, str]) -> str:
+    """A structure with a hydrogen on the first oxygen of an acid, on the side of the other."""
+    lines = text.splitlines(keepends=True)
+    rows = {
+        line[12:16].strip(): i for i, line in enumerate(lines) if line[:4] == "ATOM" and int(line[22:26]) == residue
+    }
+    middle, first, other = (
+        np.array([float(lines[rows[name]][k : k + 8]) for k in (30, 38, 46)]) for name in (carbon, *oxygens)
+    )
+    along = (first - middle) / np.linalg.norm(first - middle)
+    across = other - middle - along * ((other - middle) @ along)
+    x, y, z = first + 0.97 * (np.cos(1.2) * along + np.sin(1.2) * across / np.linalg.norm(across))
+    line = lines[rows[oxygens[0]]]
+    lines.insert(rows[oxygens[0]], f"{line[:12]} {hydrogen:<3}{line[16:30]}{x:8.3f}{y:8.3f}{z:8.3f}{line[54:76]} H\n")
+    return "".join(lines)
+
+
+def test_kept_hydrogens_of_acids_and_neutral_lysine_have_any_of_their_names(builder: Builder) -> None:
+    text = (EXAMPLES / "1vii.pdb").read_text()
+    # Amber's own names of a neutral lysine; and acids with their hydrogens on the first oxygen.
+    text = "".join(
+        line for line in text.splitlines(keepends=True) if not (line[12:16] == " HZ1" and line[17:26] == "LYS A  65")
+    )
+    text = with_acid_hydrogen(text, 46, "HD1", "CG", ("OD1", "OD2"))
+    text = with_acid_hydrogen(text, 45, "HE1", "CD", ("OE1", "OE2"))
+    built = builder(text, keep_hydrogens=True, **SMALL)
+    assert built.result["status"] == "succeeded", built.result
+    assert built.result["summary"]["variants"] == {"ASH": 1, "GLH": 1, "LYN": 1}
+    # It stays where the file has it, and its oxygen with it.
+    file = structure(built)
+    x = positions_nm(file)
+    atoms = {(a.residue.id, a.name): a.index for a in file.topology.atoms() if a.residue.chain.id == "A"}
+    place = next(line for line in text.splitlines() if line[12:26] == " HD1 ASP A  46")
+    given = np.array([float(place[k : k + 8]) for k in (30, 38, 46)]) / 10
+    assert x[atoms["46", "HD2"]] == pytest.approx(given, abs=1e-3)
+    assert np.linalg.norm(x[atoms["46", "HD2"]] - x[atoms["46", "OD2"]]) == pytest.approx(0.097, abs=0.003)
+
+
 def test_a_protonation_that_the_force_field_lacks_at_an_end_gives_way_to_the_usual_one(builder: Builder) -> None:
     built = builder("".join(part(48, 54)), ph=11.0, **SMALL)
     assert built.result["status"] == "succeeded", built.log()
