@@ -73,8 +73,7 @@ def _kinds_of_molecules(topology: app.Topology, kinds: list[str]) -> list[str]:
     for atom in topology.atoms():
         # A virtual site has no bond and belongs to its residue.
         if atom.element is not None:
-            what = kinds[atom.residue.index]
-            first = found.setdefault(root(atom.index), what)
-            if what == "lipid" and first not in {"protein", "nucleic_acid"}:
-                found[root(atom.index)] = what
+            what, molecule = kinds[atom.residue.index], root(atom.index)
+            if found.setdefault(molecule, what) not in {"protein", "nucleic_acid"} and what == "lipid":
+                found[molecule] = what
     return list(found.values())

@@ -108,7 +108,7 @@ XYLENE_BONDS = ("1 2 ar", "2 3 ar", "3 4 ar", "4 5 ar", "5 6 ar", "6 1 ar", "1 7
 )
 def test_a_mol2_without_hydrogens_gets_them_by_valence(text: str, smiles: str, tmp_path: Path) -> None:
     molecule, codes = completed(text, tmp_path)
-    assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == Chem.CanonSmiles(smiles)
+    assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == Chem.MolToSmiles(Chem.MolFromSmiles(smiles))
     assert codes == ["ligand_hydrogens_added"]
 
 
