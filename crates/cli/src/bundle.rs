@@ -13,11 +13,9 @@ use zip::ZipArchive;
 
 use crate::failure::{Code, Failure};
 use crate::research_object::{self, Entities};
+pub(crate) use crate::research_object::{MANIFEST, OF_SYSTEM};
 
-pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const CRATE: &str = "ro-crate-metadata.json";
-/// The manifest of the system that a job was run on.
-pub(crate) const OF_SYSTEM: &str = "system/manifest.json";
 /// Of the specification, which a crate's descriptor names with a version.
 const SPECIFICATION: &str = "https://w3id.org/ro/crate/";
 

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::bundle::{MANIFEST, OF_SYSTEM};
+/// The manifest of a bundle, whose facts a research object repeats.
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// The manifest of the system that a job was run on.
+pub(crate) const OF_SYSTEM: &str = "system/manifest.json";
 
 /// The entities of a research object, by their identifiers.
 pub(crate) type Entities<'a> = BTreeMap<&'a str, &'a Value>;
