@@ -47,11 +47,13 @@ impl Lease {
         let sql = "update runner set token = ?2 where name = ?1 and token = ?2";
         match tx.execute(sql, values![self.name, self.token])? {
             1 => Ok(()),
-            _ => Err(Error::Superseded(std::sync::Arc::from(Box::from(format!(
-                "another server runs the tasks of {}",
-                self.name
-            ))))),
+            _ => Err(self.superseded()),
         }
+    }
+
+    fn superseded(&self) -> Error {
+        let cause = format!("another server runs the tasks of {}", self.name);
+        Error::Superseded(std::sync::Arc::from(Box::from(cause)))
     }
 }
 
@@ -128,9 +130,17 @@ impl Db {
         .await
     }
 
-    /// Has a lease last longer; false when another has taken it.
+    /// Has a lease last longer; false when another has taken it, or what was run by it.
     pub(crate) async fn renew_lease(&self, lease: Lease, now: Timestamp) -> Result<bool> {
         self.until(lease, LEASE, now).await
+    }
+
+    /// The same before something is done that no transaction undoes: refused when it is not ours.
+    pub(crate) async fn affirm_lease(&self, lease: Lease, now: Timestamp) -> Result<()> {
+        match self.until(lease.clone(), LEASE, now).await? {
+            true => Ok(()),
+            false => Err(lease.superseded()),
+        }
     }
 
     /// Lets others take a lease at once.
@@ -325,8 +335,14 @@ impl Db {
         for (account, id) in found {
             let (sql, of) = (sql.clone(), id.clone());
             let done = self.write_also_when_full(Scope::Account(account), move |tx| {
-                let is_orphaned = tx.exists(&sql, values![Status::Running, since, of])?;
-                Ok(is_orphaned && requeue(tx, &of, Requeue::Interrupted, now)?)
+                // Its server may only have stood still: what it writes when it goes on is refused.
+                let fence = "
+                    update runner set token = token + 1
+                    where expires_at <= ?2
+                        and name = (select runner from task where id = ?3 and status = ?1)";
+                let values = values![Status::Running, since, of];
+                tx.execute(fence, values)?;
+                Ok(tx.exists(&sql, values)? && requeue(tx, &of, Requeue::Interrupted, now)?)
             });
             if done.await? {
                 requeued.push(id);

@@ -1030,6 +1030,31 @@ fn tasks_of_a_server_that_is_lost_for_long_are_queued_again() {
 }
 
 #[test]
+fn a_server_that_stood_still_until_it_was_lost_writes_nothing_when_it_goes_on() {
+    on_each_shared_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
+        let (here, still) = (lease(&db, "here").await, lease(&db, "still").await);
+        assert!(begin(&db, &still, account, "job_0", at(1)).await);
+        run_out(&db, "host-still").await;
+        let hour = std::time::Duration::from_secs(3600);
+        assert_eq!(db.requeue_orphans(hour, at(2)).await.unwrap(), ["job_0"]);
+        assert!(begin(&db, &here, account, "job_0", at(3)).await);
+        // It still has the lease that it had; nobody has taken that name.
+        assert!(!db.renew_lease(still.clone(), at(4)).await.unwrap());
+        let is_refused = |done: Result<bool, Error>| matches!(done, Err(Error::Superseded(_)));
+        assert!(is_refused(db.affirm_lease(still.clone(), at(4)).await.map(|()| true)));
+        let id = || "job_0".to_owned();
+        let end = ended(Status::Succeeded);
+        assert!(is_refused(db.end_task(still.clone(), account, id(), end.clone(), at(4)).await));
+        let behind = Requeue::Interrupted;
+        assert!(is_refused(db.requeue_task(still, account, id(), behind, at(4)).await));
+        db.affirm_lease(here.clone(), at(4)).await.unwrap();
+        assert!(db.end_task(here, account, id(), end, at(5)).await.unwrap());
+    });
+}
+
+#[test]
 fn progress_is_heard_by_all_until_its_task_ends() {
     on_each_shared_database(|db| async move {
         let account = account(&db, "a").await;

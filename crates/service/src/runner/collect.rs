@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use molbox::workflow::types::{Failure, Notice, StageResult, SystemSummary};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 use crate::app::App;
+use crate::db::Lease;
 use crate::exec::confine;
 use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
 use crate::objects::{Key, Objects};
@@ -39,9 +41,11 @@ impl std::fmt::Display for Unusable {
     }
 }
 
-/// Makes what a task wrote into objects and lays out its bundle. Doing it again gives the same.
+/// Makes what a task wrote into objects and lays out its bundle. Doing it again gives the same. Who
+/// has lost the right to run tasks touches none of the objects.
 pub(super) fn collect(
     app: &App,
+    lease: &Lease,
     row: &Task,
     status: Status,
     mut outcome: Outcome,
@@ -64,6 +68,8 @@ pub(super) fn collect(
     if row.kind == Kind::System {
         keep_inputs(row, &folder.join(INPUT), &output.join(INPUT))?;
     }
+    // Where this server stood still for long, another may have ended the task since.
+    Handle::current().block_on(app.db.affirm_lease(lease.clone(), app.now()))?;
     // Every attempt has a log, and it goes with its results: what is found without one stayed
     // behind when these were collected.
     let is_new = output.join(LOG).exists();

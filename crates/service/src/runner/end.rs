@@ -42,8 +42,8 @@ async fn collect_and_end(
     mut outcome: Outcome,
 ) -> Result<()> {
     outcome.hide_folders()?;
-    let (copy, collecting) = (row.clone(), app.clone());
-    let collecting = spawn_blocking(move || collect(&collecting, &copy, status, outcome));
+    let (copy, collecting, own) = (row.clone(), app.clone(), lease.clone());
+    let collecting = spawn_blocking(move || collect(&collecting, &own, &copy, status, outcome));
     let (outcome, layout) = collecting.await??;
     end(app, lease, row.account, &row.id, status, outcome, Some(layout)).await?;
     tracing::info!(task = %row.id, %status, "ended");
