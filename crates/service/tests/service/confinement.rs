@@ -161,6 +161,27 @@ mod as_root {
     }
 
     #[test]
+    fn a_worker_has_a_user_of_its_own_without_a_sandbox_too() {
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let task = root.path().join("data/tasks/sys_1");
+        fs::create_dir_all(task.join("work")).unwrap();
+        fs::write(task.join("task.json"), "{}").unwrap();
+        let confinement = json!({
+            "sandbox": "off", "user": 270_201, "cache": root.path().join("data/cache/1"),
+            "memory_mb": 0, "file_bytes": 0, "processes": 0,
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.args(["confine", "--confinement", &confinement.to_string()]).arg(&task).arg("--");
+        command
+            .arg(interpreter_of_all())
+            .args(["-c", "import os; print(os.getuid(), os.getgid())"]);
+        let output = command.output().unwrap();
+        let said = [output.stderr, output.stdout].map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(said, ["sandbox: off\n", "270201 270201\n"]);
+    }
+
+    #[test]
     fn without_landlock_it_reaches_what_every_user_does() {
         let attacks = attack_without_landlock(Some(270_101));
         let done: Vec<&str> =

@@ -213,16 +213,25 @@ fn become_command(
     command.args(arguments).current_dir(folder).env_clear().envs(environment(&work, cache));
     limit(confinement)?;
     let mut missing = Missing::new();
-    if confinement.sandbox != Sandbox::Off {
+    let is_off = confinement.sandbox == Sandbox::Off;
+    let readable = if is_off {
+        Vec::new()
+    } else {
         let mut modules = modules;
         modules.extend(confinement.program.iter().flat_map(|path| parts_of(path)));
-        let readable = readable(folder, modules, &mut missing);
+        readable(folder, modules, &mut missing)
+    };
+    // A user of its own is asked for by itself, sandbox or not.
+    if !is_off || confinement.user.is_some() {
         missing.extend(give_up_rights(confinement, folder, &mut command)?);
+    }
+    if !is_off {
         missing.extend(restrict(&readable, &[&work, cache])?);
     }
     let lacks = missing.join("; without ");
     match confinement.sandbox {
-        Sandbox::Off => log(&format!("{SANDBOX}off"))?,
+        Sandbox::Off if missing.is_empty() => log(&format!("{SANDBOX}off"))?,
+        Sandbox::Off => log(&format!("{SANDBOX}off; without {lacks}"))?,
         _ if missing.is_empty() => {
             log(&format!("{SANDBOX}no network, no files of other tasks, no other processes"))?
         }
