@@ -173,6 +173,16 @@ def bind_a_pair_of_sockets_to_an_abstract_name():
 
 
 @attack
+def send_from_a_pair_of_sockets():
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+@attack
+def send_from_a_pair_of_another_kind():
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+@attack
 def make_a_ring():
     call(425, 8, ctypes.create_string_buffer(120))
 

@@ -13,7 +13,7 @@ use seccompiler::{
 
 /// Refused whatever their arguments.
 const NEVER: &[c_long] = &[
-    // The network, and services of this machine. Pairs of sockets stay: they reach nobody.
+    // The network, and services of this machine. Pairs of streams stay: they reach nobody.
     libc::SYS_socket,
     libc::SYS_connect,
     libc::SYS_bind,
@@ -149,6 +149,9 @@ const NAMESPACES: [i32; 7] = [
 const FILE_CONTROLS: [i32; 4] = [libc::F_SETLEASE, libc::F_NOTIFY, libc::F_SETOWN, F_SETOWN_EX];
 const F_SETOWN_EX: i32 = 15;
 
+/// What of the second argument of `socketpair` is the type; the rest are flags.
+const SOCKET_TYPE: u64 = 0xf;
+
 /// Negative numbers of 32 bits, as a filter compares them.
 const NEGATIVE: u64 = 1 << 31;
 
@@ -163,17 +166,22 @@ pub(super) fn restrict(has_landlock: bool) -> Result<()> {
     for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity] {
         refused.insert(call, vec![when(0, SeccompCmpOp::Ne, 0)?]);
     }
+    // Of a pair, what is no stream can send to any address; those of the machine's services too.
+    let other_domains = when(0, SeccompCmpOp::Ne, unsigned(libc::AF_UNIX))?;
+    let other_types = (0..=SOCKET_TYPE).filter(|&kind| kind != unsigned(libc::SOCK_STREAM));
+    let other_types = other_types.map(|kind| when(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind));
+    let pairs = [Ok(other_domains)].into_iter().chain(other_types);
+    refused.insert(libc::SYS_socketpair, pairs.collect::<Result<_>>()?);
     // Signals to many: to its process group, which is the service's way to find a task, or to
     // everybody.
     refused.insert(
         libc::SYS_kill,
         vec![when(0, SeccompCmpOp::Eq, 0)?, when(0, SeccompCmpOp::Ge, NEGATIVE)?],
     );
-    let flags = NAMESPACES.map(|flag| u64::from(flag.unsigned_abs()));
+    let flags = NAMESPACES.map(unsigned);
     let namespaces = flags.map(|flag| when(0, SeccompCmpOp::MaskedEq(flag), flag));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_>>()?);
-    let controls =
-        FILE_CONTROLS.map(|control| when(1, SeccompCmpOp::Eq, u64::from(control.unsigned_abs())));
+    let controls = FILE_CONTROLS.map(|control| when(1, SeccompCmpOp::Eq, unsigned(control)));
     refused.insert(libc::SYS_fcntl, controls.into_iter().collect::<Result<_>>()?);
     if !has_landlock {
         refused.extend(WITHOUT_LANDLOCK.map(|call| (call, Vec::new())));
@@ -188,6 +196,11 @@ pub(super) fn restrict(has_landlock: bool) -> Result<()> {
     seccompiler::apply_filter(&refuse([(libc::SYS_clone3, Vec::new())].into(), libc::ENOSYS)?)?;
     seccompiler::apply_filter(&refuse(refused, libc::EPERM)?)?;
     Ok(())
+}
+
+/// A constant of the C library as a filter compares it.
+fn unsigned(constant: i32) -> u64 {
+    u64::from(constant.unsigned_abs())
 }
 
 fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule> {
