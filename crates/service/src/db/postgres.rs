@@ -693,7 +693,10 @@ impl Postgres {
             match self.again(held).and_then(|session| session.outcome(mark)) {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(error),
-                Err(Error::Unreachable(_) | Error::Busy(_)) => wait(tokio::time::sleep(PAUSE)),
+                // One that takes over for another is read-only until it has.
+                Err(Error::Unreachable(_) | Error::Busy(_) | Error::ReadOnly(_)) => {
+                    wait(tokio::time::sleep(PAUSE));
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -624,7 +624,11 @@ impl Runner {
             let (row, waiting) = match claimed {
                 Ok(Some(claimed)) => claimed,
                 Ok(None) => return,
-                Err(error) => return tracing::error!(%error, "look for queued tasks"),
+                Err(error) => {
+                    // It may have been claimed, and the answer to that lost.
+                    self.is_astray = true;
+                    return tracing::error!(%error, "look for queued tasks");
+                }
             };
             let (account, id) = (row.account, row.id.clone());
             let share = self.executors.capacity.share(place, waiting);

@@ -42,6 +42,11 @@ struct Way {
 
 impl Way {
     fn to(server: PathBuf, cut: Cut) -> Self {
+        Self::and(server, cut, || ())
+    }
+
+    /// The same; something is done before each cut.
+    fn and(server: PathBuf, cut: Cut, before: impl Fn() + Clone + Send + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
         let (is_on, n_cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -53,12 +58,16 @@ impl Way {
                     continue;
                 };
                 let (cuts, counted, n_commits) = (cuts.clone(), counted.clone(), n_commits.clone());
+                let before = before.clone();
                 let is_cut = move |sent: &[u8]| {
                     let is_commit = sent.windows(7).any(|text| text == b"commit\0");
                     let is_cut = is_commit
                         && cuts.load(Ordering::Relaxed)
                         && n_commits.fetch_add(1, Ordering::Relaxed) % 5 == 4;
-                    counted.fetch_add(usize::from(is_cut), Ordering::Relaxed);
+                    if is_cut {
+                        before();
+                        counted.fetch_add(1, Ordering::Relaxed);
+                    }
                     is_cut
                 };
                 connect(client, server, cut, is_cut);
@@ -173,6 +182,32 @@ async fn a_commit_that_is_cut_off_is_acknowledged_or_undone() {
         }
         assert!(n_cut >= 40, "{n_cut} commits were cut");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_cut_off_is_asked_for_until_a_server_that_takes_over_is_written_to() {
+    let Some(server) = postgres::shared() else { return };
+    let (url, elsewhere) = (server.database(), server.database());
+    let name = url.rsplit('/').next().unwrap().to_owned();
+    let alter = format!("alter database {name} set default_transaction_read_only =");
+    // Connections from then on find it as one that has not taken over yet.
+    let away = {
+        let (elsewhere, sql) = (elsewhere.clone(), format!("{alter} on"));
+        move || drop(server.sql(&elsewhere, &sql))
+    };
+    let way = Way::and(server.socket(), Cut::After, away);
+    let service = Service::start_on(&postgres::address(way.folder.path(), &name), &SETTINGS);
+    let molbox = service.client("ada");
+    way.is_on.store(true, Ordering::Relaxed);
+    let submitting = tokio::spawn({
+        let molbox = molbox.clone();
+        async move { submit(&molbox, 8).await }
+    });
+    wait_for("a commit is cut", || (way.n_cut.load(Ordering::Relaxed) > 0).then_some(()));
+    way.is_on.store(false, Ordering::Relaxed);
+    server.sql(&elsewhere, &format!("{alter} off"));
+    let (acknowledged, _) = submitting.await.unwrap();
+    assert_eq!(listed(&molbox).await, acknowledged);
 }
 
 #[tokio::test(flavor = "multi_thread")]
