@@ -72,6 +72,11 @@ impl Holds {
         true
     }
 
+    /// Lets go whatever is held.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Lets go what was held for this; whether anything was.
     pub(crate) fn release(&self, source: Source) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

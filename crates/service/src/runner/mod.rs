@@ -80,6 +80,9 @@ pub(crate) async fn run(app: Arc<App>) {
         }
         runner.rest().await;
         app.disown_progress();
+        // What this server knew of them, nobody here renews any more.
+        app.holds.clear();
+        app.queues.clear();
         if !right.is_lost() {
             right.give_back(&app).await;
         }

@@ -64,6 +64,11 @@ impl Queues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[lane as usize] = known;
     }
 
+    /// Forgets what was known of all lanes.
+    pub(super) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    }
+
     fn known(&self, lane: Lane) -> Arc<Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[lane as usize].clone()
     }
@@ -122,5 +127,7 @@ mod tests {
         assert_eq!(urgent.position, 1, "before its own account's others");
         queues.renew(Lane::Workers, line, 7, Timestamp::UNIX_EPOCH);
         assert_eq!(new(1, None), None, "not all are looked at");
+        queues.clear();
+        assert_eq!(queues.place(Lane::Workers, "job_a"), None);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
@@ -11,7 +12,7 @@ use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams};
 use reqwest::StatusCode;
 
-use crate::common::{Service, example, settings_of, wait_for};
+use crate::common::{Service, example, processes, settings_of, wait_for};
 use crate::s3::Bucket;
 use crate::slurm;
 use crate::work::{endless_job, wait_until, water};
@@ -125,6 +126,58 @@ async fn tasks_of_a_machine_that_is_lost_are_done_by_another() {
     assert_eq!((record.status.as_str(), record.attempts), ("running", 2));
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
     wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+}
+
+#[tokio::test]
+async fn a_server_that_stood_still_until_it_was_lost_leaves_the_results_of_another_as_they_are() {
+    let Some(shared) = Shared::new() else { return };
+    let settings = ["tasks.lost_seconds=1"];
+    let still = shared.start(&settings);
+    let key = still.key("ada");
+    let molbox = still.client_with(&key);
+    let system = molbox.system_submit().body_map(|system| system.minimum_padding(1.2)).send().await;
+    let id = system.unwrap().system_id.as_str().to_owned();
+    let folder = still.data.join("tasks").join(&id);
+    wait_for("its worker has begun", || processes(&folder).pop());
+    signal(&still, "STOP");
+    wait_for("its worker has ended", || folder.join("exit.json").exists().then_some(()));
+    let other = shared.start(&settings);
+    let name = format!("host-{}", identifier(&still.data));
+    other.sql(&format!("update runner set expires_at = 0 where name = '{name}'"));
+    let molbox = other.client_with(&key);
+    assert_eq!(molbox.wait_system(&id).await.unwrap().attempts, 2);
+    let download = async || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = molbox.download_system(&id, folder.path().join("system.zip")).await.unwrap();
+        fs::read(path).unwrap()
+    };
+    let before = download().await;
+    signal(&still, "CONT");
+    wait_for("it has given up what it has of the task", || (!folder.exists()).then_some(()));
+    assert!(download().await == before, "of any bytes the client has checked the SHA-256");
+}
+
+#[tokio::test]
+async fn a_server_that_may_run_no_tasks_any_more_holds_none() {
+    let Some(postgres) = postgres::shared() else { return };
+    let broken = ["worker.python=\"/nonexistent/python\""];
+    let service = Service::start_on(&postgres.database(), &broken);
+    let molbox = service.client("ada");
+    let until = async |is_held: bool| {
+        while molbox.service_health().send().await.unwrap().held.is_empty() == is_held {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    until(true).await;
+    service.sql(
+        "update runner set holder = 'another', token = token + 1, expires_at = 9000000000000000",
+    );
+    until(false).await;
+}
+
+fn signal(service: &Service, signal: &str) {
+    let pid = service.pid().to_string();
+    assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
 }
 
 /// The identifier of the server that runs the tasks of the cluster.
