@@ -113,7 +113,7 @@ impl Metrics {
         registry.register("slots", "Tasks that can run at a time", metrics.slots.clone());
         registry.register(
             "longest_wait_seconds",
-            "How long the oldest queued task has waited since it was submitted, in seconds",
+            "How long a queued task has waited since it was queued last, of all the longest, in seconds",
             metrics.longest_wait.clone(),
         );
         registry.register(

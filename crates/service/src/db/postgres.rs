@@ -46,7 +46,7 @@ pub(super) use tokio_postgres::Row;
 /// The schema as its first version here is: an installation begins with it.
 const FIRST: (usize, &str) = (16, include_str!("postgres/0016.sql"));
 /// What brings it from each version to the next.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("postgres/0017.sql"),
     include_str!("postgres/0018.sql"),
     include_str!("postgres/0019.sql"),
@@ -55,6 +55,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("postgres/0022.sql"),
     include_str!("postgres/0023.sql"),
 ];
+    include_str!("postgres/0024.sql"),
 /// The oldest program that works with this schema. Version 16 knows of no other server.
 const OLDEST: usize = 17;
 /// The version of the schema that this program reads and writes: one for both databases.

@@ -53,13 +53,13 @@ impl Db {
         .await
     }
 
-    /// When the oldest task that is queued in a lane was submitted.
+    /// Since when a task waits in a lane, of all the longest.
     pub(crate) async fn oldest_queued(&self, lane: Lane) -> Result<Option<Timestamp>> {
         let sql = "
-            select created_at from task where seq = (
-                select min(seq) from task where status = ?1 and lane = ?2 and is_cancelled = 0)";
+            select min(coalesce(queued_at, created_at)) from task
+            where status = ?1 and lane = ?2 and is_cancelled = 0";
         let lane = lane as i64;
-        self.read(|tx| tx.first(sql, values![Status::Queued, lane], |row| row.get(0))).await
+        self.read(|tx| tx.one(sql, values![Status::Queued, lane], |row| row.get(0))).await
     }
 
     /// Simulations that have a slot.
@@ -97,7 +97,7 @@ impl Db {
 pub(super) fn next_of() -> String {
     format!(
         "select {COLUMNS} from task
-         where lane = ?1 and account = ?2 and status = '{}'
+         where lane = ?1 and account = ?2 and status = '{}' and is_cancelled = 0
          order by priority desc, seq limit 1",
         Status::Queued
     )

@@ -170,7 +170,8 @@ impl Db {
         now: Timestamp,
     ) -> Result<Option<(Task, usize)>> {
         // It is asked all the time, and a write costs more.
-        let sql = "select 1 from task where status = ?1 and lane = ?2 limit 1";
+        let sql = "
+            select 1 from task where status = ?1 and lane = ?2 and is_cancelled = 0 limit 1";
         let number = lane as i64;
         if !self.read(|tx| tx.exists(sql, values![Status::Queued, number])).await? {
             return Ok(None);
@@ -352,12 +353,10 @@ impl Db {
     }
 }
 
-/// Has a queued task run under a lease's name; none when it is not queued, or another ends it.
+/// Has a queued task run under a lease's name; none when it is not queued, or was cancelled.
 pub(super) fn take(tx: &Tx<'_>, lease: &Lease, id: &str, now: Timestamp) -> Result<Option<Task>> {
-    let sql = "select 1 from task where id = ?1 and runner in ('', ?2)";
-    if !tx.exists(sql, values![id, lease.name])?
-        || !transition(tx, id, &[Status::Queued], Status::Running)?
-    {
+    let sql = "select 1 from task where id = ?1 and is_cancelled = 0";
+    if !tx.exists(sql, values![id])? || !transition(tx, id, &[Status::Queued], Status::Running)? {
         return Ok(None);
     }
     let sql = "update task set attempt_at = ?1, runner = ?2, has_begun = 0 where id = ?3";
@@ -372,16 +371,13 @@ fn requeue(tx: &Tx<'_>, id: &str, behind: Requeue, now: Timestamp) -> Result<boo
     if !transition(tx, id, &[Status::Running], Status::Queued)? {
         return Ok(false);
     }
-    let sql = match behind {
-        Requeue::Progressed => "update task set fruitless = 0, runner = '' where id = ?1",
-        Requeue::Fruitless => {
-            "update task set fruitless = fruitless + 1, runner = '' where id = ?1"
-        }
-        Requeue::Interrupted => "update task set runner = '' where id = ?1",
-        Requeue::NotBegun => {
-            "update task set attempts = attempts - has_begun, runner = '' where id = ?1"
-        }
+    let change = match behind {
+        Requeue::Progressed => "queued_at = ?2, fruitless = 0",
+        Requeue::Fruitless => "queued_at = ?2, fruitless = fruitless + 1",
+        Requeue::Interrupted => "queued_at = ?2",
+        Requeue::NotBegun => "queued_at = coalesce(queued_at, ?2), attempts = attempts - has_begun",
     };
-    tx.execute(sql, values![id])?;
+    let sql = format!("update task set {change}, runner = '' where id = ?1");
+    tx.execute(&sql, values![id, now])?;
     Ok(true)
 }

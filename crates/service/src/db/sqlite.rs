@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::Value;
 
-const MIGRATIONS: [&str; 23] = [
+const MIGRATIONS: [&str; 24] = [
     include_str!("sqlite/0001.sql"),
     include_str!("sqlite/0002.sql"),
     include_str!("sqlite/0003.sql"),
@@ -45,6 +45,7 @@ const MIGRATIONS: [&str; 23] = [
     include_str!("sqlite/0021.sql"),
     include_str!("sqlite/0022.sql"),
     include_str!("sqlite/0023.sql"),
+    include_str!("sqlite/0024.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

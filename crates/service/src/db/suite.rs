@@ -932,12 +932,59 @@ fn a_cancelled_task_that_waits_is_ended_by_one_runner() {
     });
 }
 
+        assert!(claim(&db, &other, Lane::Workers, at(3)).await.is_none());
+        assert_eq!(db.oldest_queued(Lane::Workers).await.unwrap(), None);
+        // However long that takes, it keeps none of the others waiting.
+        let behind = account_with_jobs(&db, "b", &["job_b"]).await;
+        queue_all(&db, account, Kind::Job, &["job_1".to_owned()]).await;
+        let mut claimed = Vec::new();
+        while let Some((task, _)) = claim(&db, &other, Lane::Workers, at(3)).await {
+            claimed.push((task.account, task.id));
+        }
+        claimed.sort();
+        assert_eq!(claimed, [(account, "job_1".to_owned()), (behind, "job_b".to_owned())]);
 /// What only databases promise that several servers work on.
 fn on_each_shared_database<F: Future<Output = ()>>(promise: impl Fn(Arc<Db>) -> F) {
     if let Some(server) = postgres::shared() {
         with_database(server.database(), promise);
     }
 }
+/// Makes an account with queued jobs; its number.
+async fn account_with_jobs(db: &Db, name: &str, ids: &[&str]) -> i64 {
+    let account = account(db, name).await;
+    let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
+    queue_all(db, account, Kind::Job, &ids).await;
+    account
+}
+
+#[test]
+fn a_task_waits_since_it_was_queued_last() {
+    on_each_database(|db| async move {
+        let account = account_with_jobs(&db, "a", &["job_0"]).await;
+        let lease = lease(&db, "one").await;
+        let waits_since = async || db.oldest_queued(Lane::Workers).await.unwrap();
+        let id = || "job_0".to_owned();
+        assert_eq!(waits_since().await, Some(at(0)));
+        for (behind, queued_at) in [(Requeue::NotBegun, at(0)), (Requeue::Interrupted, at(20))] {
+            assert!(begin(&db, &lease, account, "job_0", at(10)).await);
+            assert_eq!(waits_since().await, None);
+            assert!(db.requeue_task(lease.clone(), account, id(), behind, at(20)).await.unwrap());
+            assert_eq!(waits_since().await, Some(queued_at), "{behind:?}");
+        }
+        assert!(begin(&db, &lease, account, "job_0", at(30)).await);
+        let end = ended(Status::Succeeded);
+        assert!(db.end_task(lease, account, id(), end, at(40)).await.unwrap());
+        let before = db.task(account, Kind::Job, "job_0").await.unwrap().unwrap();
+        let extended = Extended { parameters: "{}".into(), warnings: "[]".into(), bytes: 0 };
+        let write = IdempotentWrite { now: at(50), ..request(account, "") };
+        let done = db.extend_task(id(), extended, UNLIMITED, write, answer("")).await;
+        assert!(matches!(done.unwrap(), Once::Stored));
+        assert_eq!(waits_since().await, Some(at(50)));
+        let after = db.task(account, Kind::Job, "job_0").await.unwrap().unwrap();
+        assert_eq!(after.attempts, before.attempts, "each attempt has a number of its own");
+    });
+}
+
 
 /// Has the lease of a name run out.
 async fn run_out(db: &Db, name: &'static str) {

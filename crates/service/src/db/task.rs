@@ -258,7 +258,8 @@ fn queue_again(
         return Ok(Err(reason));
     }
     transition(tx, id, from, Status::Queued)?;
-    tx.execute("update task set bytes = ?1 where id = ?2", values![bytes.max(held), id])?;
+    let sql = "update task set bytes = ?1, queued_at = ?2 where id = ?3";
+    tx.execute(sql, values![bytes.max(held), now, id])?;
     use_again(tx, id)?;
     Ok(Ok(()))
 }
@@ -323,8 +324,8 @@ impl Db {
             let sql = "
                 insert into task
                     (id, account, kind, name, parent, status, request, parameters, seed, created_at,
-                     warnings, bytes, priority)
-                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+                     warnings, bytes, priority, queued_at)
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?10)";
             let values = values![
                 task.id,
                 task.account,
@@ -473,7 +474,7 @@ impl Db {
             }
             let sql = "
                 update task
-                set parameters = ?1, warnings = ?2, attempts = 0, fruitless = 0, is_cancelled = 0,
+                set parameters = ?1, warnings = ?2, fruitless = 0, is_cancelled = 0,
                     finished_at = null, outcome = null
                 where id = ?3";
             tx.execute(sql, values![parameters, warnings, id])?;

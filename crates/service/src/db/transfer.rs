@@ -153,7 +153,13 @@ pub(crate) fn transfer(
             let mut opened = Opened::open(&partial)
                 .and_then(Opened::migrate)
                 .with_context(|| format!("make {}", partial.display()))?;
-            let rows = opened.now(|session| copy(&source.tx(), &Tx::Sqlite(*session)))?;
+            let rows = opened.now(|session| {
+                let to = Tx::Sqlite(*session);
+                let rows = copy(&source.tx(), &to)?;
+                // There is one server here, which has all tasks.
+                to.execute("update task set runner = '' where runner <> ''", &[])?;
+                Ok(rows)
+            })?;
             // One file, without a log beside it.
             drop(opened);
             drop(source);

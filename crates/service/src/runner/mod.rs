@@ -130,8 +130,6 @@ struct Beginning {
 /// A task whose results are being collected.
 struct Ending {
     account: i64,
-    /// Whether it was claimed meanwhile, though it was cancelled.
-    is_claimed: bool,
     /// What ran; none when it was cancelled while it waited.
     task: Option<Running>,
     ended: Beside<()>,
@@ -347,7 +345,7 @@ impl Runner {
         let (app, lease) = (self.app.clone(), self.lease.clone());
         let work = end::collected(app, lease, row, status, outcome);
         let ended = Beside::start(&self.app, &self.collecting, work);
-        self.ending.insert(id, Ending { account, is_claimed: false, task, ended });
+        self.ending.insert(id, Ending { account, task, ended });
     }
 
     /// Forgets the tasks whose results have been collected.
@@ -355,19 +353,13 @@ impl Runner {
         for (id, mut ending) in std::mem::take(&mut self.ending) {
             match ending.ended.look() {
                 None => drop(self.ending.insert(id, ending)),
-                Some(Ok(())) => {
-                    self.executors.forget(&id);
-                    if ending.is_claimed {
-                        // Where it was an earlier end that went on, this one is to come.
-                        self.put_back(ending.account, &id).await;
-                    }
-                }
+                Some(Ok(())) => self.executors.forget(&id),
                 Some(Err(error)) => {
                     // The next look tries again.
                     tracing::error!(task = %id, cause = format!("{error:#}"), "collect a task");
                     match ending.task {
                         Some(task) => drop(self.running.insert(id, task)),
-                        // It may have been claimed meanwhile.
+                        // It was claimed, if it was cancelled before it was launched.
                         None => self.put_back(ending.account, &id).await,
                     }
                 }
@@ -692,13 +684,6 @@ impl Runner {
 
     /// Starts a task that was claimed; false when it has to wait.
     async fn start(&mut self, claimed: Task, share: Share) -> Result<bool> {
-        if claimed.is_cancelled {
-            match self.ending.get_mut(&claimed.id) {
-                Some(ending) => ending.is_claimed = true,
-                None => self.end_cancelled(claimed),
-            }
-            return Ok(true);
-        }
         let row = Task { attempts: claimed.attempts + 1, ..claimed };
         if let Some(Ending { ended, .. }) = self.ending.remove(&row.id) {
             // It goes on already, while the last of its folder is being removed.
