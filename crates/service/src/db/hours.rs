@@ -75,7 +75,11 @@ fn by_day(
         }
         None => ("", vec![Value::Int(period.first())]),
     };
-    let sql = format!("select account, day, ms from slot_time where {whose} day >= ?1");
+    // A clock that was ahead once has counted days that are to come.
+    let today = period.today();
+    let sql = format!(
+        "select account, day, ms from slot_time where {whose} day >= ?1 and day <= {today}"
+    );
     let mut all: BTreeMap<i64, BTreeMap<i64, i64>> = BTreeMap::new();
     let counted: Vec<(i64, i64, i64)> =
         tx.all(&sql, &values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;

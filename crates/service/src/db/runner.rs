@@ -266,7 +266,7 @@ impl Db {
     ) -> Result<bool> {
         self.write_also_when_full(Scope::Account(account), move |tx| {
             lease.check(tx)?;
-            requeue(tx, &id, behind, now)
+            requeue(tx, &id, behind, now, now)
         })
         .await
     }
@@ -332,7 +332,10 @@ impl Db {
         })
         .await?;
         let mut requeued = Vec::new();
-        let sql = format!("select 1 from task where id = ?3 and {orphaned}");
+        let sql = format!(
+            "select (select expires_at from runner where name = task.runner)
+             from task where id = ?3 and {orphaned}"
+        );
         for (account, id) in found {
             let (sql, of) = (sql.clone(), id.clone());
             let done = self.write_also_when_full(Scope::Account(account), move |tx| {
@@ -343,7 +346,11 @@ impl Db {
                         and name = (select runner from task where id = ?3 and status = ?1)";
                 let values = values![Status::Running, since, of];
                 tx.execute(fence, values)?;
-                Ok(tx.exists(&sql, values)? && requeue(tx, &of, Requeue::Interrupted, now)?)
+                let seen: Option<Option<Timestamp>> = tx.first(&sql, values, |row| row.get(0))?;
+                let Some(seen) = seen else { return Ok(false) };
+                // Until then it ran, and what came after is nobody's time.
+                let until = seen.map_or(now, |seen| seen.min(now));
+                requeue(tx, &of, Requeue::Interrupted, until, now)
             });
             if done.await? {
                 requeued.push(id);
@@ -365,9 +372,16 @@ pub(super) fn take(tx: &Tx<'_>, lease: &Lease, id: &str, now: Timestamp) -> Resu
     tx.one(&sql, values![id], task).map(Some)
 }
 
-/// Puts a running task back into the queue; false when it does not run.
-fn requeue(tx: &Tx<'_>, id: &str, behind: Requeue, now: Timestamp) -> Result<bool> {
-    serve(tx, id, now)?;
+/// Puts a running task back into the queue, which had its slot until a moment; false when it does not
+/// run.
+fn requeue(
+    tx: &Tx<'_>,
+    id: &str,
+    behind: Requeue,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<bool> {
+    serve(tx, id, until)?;
     if !transition(tx, id, &[Status::Running], Status::Queued)? {
         return Ok(false);
     }

@@ -778,6 +778,11 @@ fn hours_are_counted_by_the_days_in_which_they_were_served_and_limit_what_is_que
         assert_eq!(hours(b, noon, 2).await, 0.0);
         // What runs counts from the beginning of the days that are counted.
         queue_all(&db, a, Kind::Job, &["job_1".to_owned()]).await;
+        assert_eq!(
+            hours(a, noon - DAY, 9).await,
+            3.0,
+            "not what a clock that was ahead has counted"
+        );
         let one = lease(&db, "one").await;
         assert!(begin(&db, &one, a, "job_1", noon).await);
         assert_eq!(hours(a, noon + hour, 2).await, 9.0);
