@@ -4,7 +4,7 @@
 //! server puts commits together by itself, and writes of one account wait for each other by its
 //! advisory lock: see [`Scope`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
@@ -27,6 +27,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
+use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -54,8 +55,8 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("postgres/0021.sql"),
     include_str!("postgres/0022.sql"),
     include_str!("postgres/0023.sql"),
-];
     include_str!("postgres/0024.sql"),
+];
 /// The oldest program that works with this schema. Version 16 knows of no other server.
 const OLDEST: usize = 17;
 /// The version of the schema that this program reads and writes: one for both databases.
@@ -64,8 +65,14 @@ const _: () = assert!(VERSION == sqlite::VERSION, "one version of the schema for
 
 /// How long it may take until a connection stands.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long the peer of a connection may be silent.
+/// How long the peer of a connection may be silent that has been sent something.
 const SILENCE: Duration = Duration::from_secs(10);
+/// How long nothing may come on a connection before its peer is asked whether it is there, and how
+/// often that is repeated at which distance.
+const QUIET: Duration = Duration::from_secs(5);
+const KEEPALIVES: u32 = 3;
+/// How long an answer may take, or a connection to become free: longer than the server itself allows.
+const ANSWER: Duration = Duration::from_secs(40);
 /// How the server is to treat a connection. Plans are made once, as for SQLite; an answer means that
 /// it is on disk; nothing that is forgotten holds a lock.
 const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c synchronous_commit=on \
@@ -87,6 +94,9 @@ const OLDEST_SERVER: i64 = 140_000;
 /// How often the outcome of a commit is asked for, and how long to wait in between.
 const ASKED: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Class of the errors that are about the connection.
+const CONNECTION_EXCEPTION: &str = "08";
 
 /// Class of an advisory lock, so that accounts do not wait for what has their number.
 const SCHEMA: i32 = 1;
@@ -115,9 +125,12 @@ impl From<tokio_postgres::Error> for Error {
             SqlState::IO_ERROR => Self::Io(cause),
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Self::Damaged(cause),
             SqlState::QUERY_CANCELED => Self::Interrupted(cause),
-            SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
-                Self::Unreachable(cause)
-            }
+            SqlState::ADMIN_SHUTDOWN
+            | SqlState::CRASH_SHUTDOWN
+            | SqlState::CANNOT_CONNECT_NOW
+            | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+            | SqlState::IDLE_SESSION_TIMEOUT => Self::Unreachable(cause),
+            state if state.code().starts_with(CONNECTION_EXCEPTION) => Self::Unreachable(cause),
             _ => Self::Other(cause),
         }
     }
@@ -210,10 +223,21 @@ fn wait<F: Future>(future: F) -> F::Output {
 pub(super) struct Session {
     client: Client,
     statements: RefCell<HashMap<String, Statement>>,
+    /// How long an answer may take; none for any time.
+    limit: Cell<Option<Duration>>,
+    /// Whether an answer has not come in that time: nothing else is asked on this connection.
+    is_silent: Cell<bool>,
 }
 
 impl Session {
+    /// Also that the server lets one in may take no longer than until the connection stands.
     async fn connect(target: &Target) -> Result<Self> {
+        timeout(2 * CONNECT, Self::connected(target))
+            .await
+            .unwrap_or_else(|_| Err(silent(2 * CONNECT)))
+    }
+
+    async fn connected(target: &Target) -> Result<Self> {
         // The connection ends with its client, which says what it fails with.
         let client = match &target.tls {
             Some(tls) => {
@@ -227,12 +251,40 @@ impl Session {
                 client
             }
         };
-        Ok(Self { client, statements: RefCell::default() })
+        Ok(Self {
+            client,
+            statements: RefCell::default(),
+            limit: Cell::new(Some(ANSWER)),
+            is_silent: Cell::new(false),
+        })
+    }
+
+    /// How long answers may take from here on, until a transaction begins.
+    pub(super) fn answer_within(&self, limit: Option<Duration>) {
+        self.limit.set(limit);
+    }
+
+    /// Waits for an answer. A server that is reached and does not answer would be waited for for ever.
+    fn wait<T, E: From<Error>>(&self, answer: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let limit = self.limit.get().unwrap_or(Duration::MAX);
+        if self.is_silent.get() {
+            return Err(silent(limit).into());
+        }
+        wait(timeout(limit, answer)).unwrap_or_else(|_| {
+            self.is_silent.set(true);
+            Err(silent(limit).into())
+        })
+    }
+
+    /// Whether it can be used for something else.
+    fn is_sound(&self) -> bool {
+        !self.client.is_closed() && !self.is_silent.get()
     }
 
     /// A connection of its own for what takes long, and only reads.
     pub(super) fn to_read(target: &Target) -> Result<Self> {
         let session = wait(Self::connect(target))?;
+        session.answer_within(None);
         let sql = "set statement_timeout = 0; set default_transaction_read_only = on";
         session.batch(sql)?;
         match version(&session)? {
@@ -251,11 +303,12 @@ impl Session {
     }
 
     fn batch(&self, sql: &str) -> Result<()> {
-        Ok(wait(self.client.batch_execute(sql))?)
+        self.wait(async { Ok(self.client.batch_execute(sql).await?) })
     }
 
     /// Has the present transaction take as long as it takes.
     pub(super) fn without_timeout(&self) -> Result<()> {
+        self.answer_within(None);
         self.batch(
             "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0",
         )
@@ -280,7 +333,7 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
-        wait(async {
+        self.wait(async {
             let statement = self.prepare(sql).await?;
             Ok(self.client.execute_raw(&statement, values).await? as usize)
         })
@@ -292,7 +345,7 @@ impl Session {
         values: &[Value<'_>],
         mut take: impl FnMut(&Row) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        wait(async {
+        self.wait(async {
             let statement = self.prepare(sql).await?;
             let rows = self.client.query_raw(&statement, values).await.map_err(Error::from)?;
             let mut rows = pin!(rows);
@@ -326,11 +379,12 @@ impl Session {
     }
 
     fn text(&self, sql: &str) -> Result<String> {
-        Ok(wait(self.client.query_one(sql, &[]))?.try_get(0)?)
+        self.wait(async { Ok(self.client.query_one(sql, &[]).await?.try_get(0)?) })
     }
 
     /// Begins a transaction, which leaves a mark where it is committed.
     fn begin(&self, scope: Scope, mark: &str) -> Result<()> {
+        self.answer_within(Some(ANSWER));
         let lock = locking(scope).unwrap_or_default();
         // One round trip for all of it.
         self.batch(&format!("begin; {lock}; insert into commit_mark (id) values ('{mark}')"))
@@ -401,7 +455,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let whole = self.session.take().filter(|session| !session.client.is_closed());
+        let whole = self.session.take().filter(Session::is_sound);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(whole);
     }
 }
@@ -442,7 +496,10 @@ pub(super) fn target(database: &Database) -> anyhow::Result<Option<Target>> {
         .application_name("molboxd")
         .options(SETTINGS)
         .connect_timeout(CONNECT)
-        .tcp_user_timeout(SILENCE);
+        .tcp_user_timeout(SILENCE)
+        .keepalives_idle(QUIET)
+        .keepalives_interval(QUIET)
+        .keepalives_retries(KEEPALIVES);
     Ok(Some(Target { config, tls }))
 }
 
@@ -619,9 +676,10 @@ impl Postgres {
     }
 
     async fn hold(&self) -> Result<Held> {
-        let _permit = self.room.clone().acquire_owned().await.map_err(Error::other)?;
+        let permit = timeout(ANSWER, self.room.clone().acquire_owned()).await;
+        let _permit = permit.map_err(|_| silent(ANSWER))?.map_err(Error::other)?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let session = match idle.filter(|session| !session.client.is_closed()) {
+        let session = match idle.filter(Session::is_sound) {
             Some(session) => session,
             None => Session::connect(&self.target).await?,
         };
@@ -653,7 +711,7 @@ impl Postgres {
         let begun = match held.session.as_ref().expect("it is held").begin(scope, &mark) {
             // It was closed while it was idle, perhaps by a server that has started anew since. Nothing
             // has been done.
-            Err(Error::Unreachable(_)) => self.again(held)?.begin(scope, &mark),
+            Err(Error::Unreachable(_)) if !is_silent(held) => self.again(held)?.begin(scope, &mark),
             begun => begun,
         };
         let session = held.session.as_ref().expect("it is held");
@@ -690,7 +748,11 @@ impl Postgres {
     /// What became of a transaction whose connection broke while it was committed: the database
     /// knows.
     fn outcome(&self, held: &mut Held, mark: &str, error: Error) -> Result<()> {
+        let since = Instant::now();
         for _ in 0..ASKED {
+            if since.elapsed() > ANSWER {
+                break;
+            }
             match self.again(held).and_then(|session| session.outcome(mark)) {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(error),
@@ -704,6 +766,15 @@ impl Postgres {
         tracing::error!(mark, "the outcome of a transaction is not known");
         Err(error)
     }
+}
+
+fn is_silent(held: &Held) -> bool {
+    held.session.as_ref().is_some_and(|session| session.is_silent.get())
+}
+
+fn silent(limit: Duration) -> Error {
+    let cause = format!("PostgreSQL has not answered for {} s", limit.as_secs());
+    Error::Unreachable(Arc::from(Box::from(cause)))
 }
 
 /// The version of the schema; none where there is none.

@@ -11,9 +11,11 @@ use super::transfer::TABLES;
 use super::{
     Allowance, Answer, Before, Db, Deed, Deletion, End, Error, Extended, FileRow, Filter,
     IdempotentWrite, LEASE, Lease, Once, OverHours, OverQuota, Period, Reads, Requeue, Row, Scope,
-    Server, Unqueued, Unregistered, values,
+    Server, Tx, Unqueued, Unregistered, values,
 };
+use crate::clock::Clock;
 use crate::config::{Config, Database};
+use crate::folder::failure::storage_failure;
 use crate::formats::Format;
 use crate::record::{FileStatus, Kind, Lane, NewTask, PRIORITY, Retention, Role, Status, Task};
 
@@ -1107,6 +1109,58 @@ fn a_server_that_stood_still_until_it_was_lost_writes_nothing_when_it_goes_on() 
 }
 
 #[test]
+#[test]
+fn a_task_of_a_lost_server_had_its_slot_until_that_was_seen_last() {
+    on_each_shared_database(|db| async move {
+        let account = account_with_jobs(&db, "a", &["job_0"]).await;
+        let lost = lease(&db, "lost").await;
+        let (now, hour) = (Clock::default().now(), SignedDuration::from_hours(1));
+        assert!(begin(&db, &lost, account, "job_0", now - 2 * hour).await);
+        // Seen an hour ago, and a little more.
+        run_out(&db, "host-lost").await;
+        let requeued = db.requeue_orphans(std::time::Duration::from_secs(60), now).await.unwrap();
+        assert_eq!(requeued, ["job_0"]);
+        let ms = db.slot_ms(account, Period { now, days: 2 }).await.unwrap();
+        assert!((3_500_000..=3_600_000).contains(&ms), "{ms}");
+    });
+}
+
+#[test]
+fn a_database_that_is_slow_or_gives_a_connection_up_is_to_be_asked_again() {
+    on_each_shared_database(|db| async move {
+        // As PostgreSQL numbers what takes too long, what waits too long, and what breaks.
+        for code in ["57014", "25P03", "57P05", "08006"] {
+            let failed = db.write(Scope::Rows, move |tx| {
+                let raise = format!("do $$ begin raise 'late' using errcode = '{code}'; end $$");
+                tx.execute(&raise, &[]).map(drop)
+            });
+            let error = anyhow::Error::new(failed.await.unwrap_err());
+            let said = storage_failure(&error);
+            assert_eq!(said, Some("the service's database does not answer"), "{code}: {error}");
+        }
+    });
+}
+
+#[test]
+fn a_database_that_does_not_answer_is_not_waited_for() {
+    on_each_shared_database(|db| async move {
+        for _ in 0..3 {
+            let asked = db.write(Scope::Rows, |tx| {
+                let Tx::Postgres(session) = tx else { panic!("it is shared") };
+                session.answer_within(Some(std::time::Duration::from_millis(1)));
+                // It is cancelled by nobody, and ends long after that.
+                tx.execute("select pg_sleep(20)", &[]).map(drop)
+            });
+            let start = std::time::Instant::now();
+            assert!(matches!(asked.await, Err(Error::Unreachable(_))));
+            assert!(start.elapsed() < std::time::Duration::from_secs(10), "nor for its rollback");
+        }
+        // What is asked next is asked on another connection.
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
+    });
+}
+
 fn progress_is_heard_by_all_until_its_task_ends() {
     on_each_shared_database(|db| async move {
         let account = account(&db, "a").await;

@@ -46,12 +46,12 @@ fn of_database(error: &Error) -> Option<&'static str> {
         Error::Full(_) => FULL,
         Error::ReadOnly(_) => READ_ONLY,
         Error::Io(_) => FAILS,
-        Error::Unreachable(_) => "the service's database does not answer",
+        Error::Unreachable(_) | Error::Interrupted(_) => "the service's database does not answer",
         Error::Busy(_) => "another program holds the service's database",
         Error::Damaged(_) => DAMAGED,
         Error::NoMemory(_) => NO_MEMORY,
         Error::Displaced(_) => DISPLACED,
-        Error::Interrupted(_) | Error::Superseded(_) | Error::Other(_) => return None,
+        Error::Superseded(_) | Error::Other(_) => return None,
     })
 }
 
