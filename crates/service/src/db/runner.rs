@@ -245,14 +245,14 @@ impl Db {
         self.read(|tx| tx.all(&format!("{sql} order by seq"), values![lease.name], task)).await
     }
 
-    /// Whether a task is running under this lease's name, or queued.
-    pub(crate) async fn is_open_here(&self, lease: &Lease, id: &str) -> Result<bool> {
+    /// Whether a task is running under this lease's name, or queued; none when it is neither.
+    pub(crate) async fn status_here(&self, lease: &Lease, id: &str) -> Result<Option<Status>> {
         let running = lease.own(&format!("status = '{}'", Status::Running));
         let sql = format!(
-            "select 1 from task where id = ?2 and (status = '{}' or {running})",
+            "select status from task where id = ?2 and (status = '{}' or {running})",
             Status::Queued
         );
-        self.read(|tx| tx.exists(&sql, values![lease.name, id])).await
+        self.read(|tx| tx.first(&sql, values![lease.name, id], |row| row.get(0))).await
     }
 
     /// Puts a running task back into the queue, for another attempt.

@@ -778,13 +778,13 @@ fn hours_are_counted_by_the_days_in_which_they_were_served_and_limit_what_is_que
         assert_eq!((hours(a, noon, 1).await, hours(a, noon, 2).await), (5.0, 8.0));
         assert_eq!((hours(a, noon + DAY, 2).await, hours(a, noon + 2 * DAY, 2).await), (5.0, 0.0));
         assert_eq!(hours(b, noon, 2).await, 0.0);
-        // What runs counts from the beginning of the days that are counted.
-        queue_all(&db, a, Kind::Job, &["job_1".to_owned()]).await;
         assert_eq!(
             hours(a, noon - DAY, 9).await,
             3.0,
             "not what a clock that was ahead has counted"
         );
+        // What runs counts from the beginning of the days that are counted.
+        queue_all(&db, a, Kind::Job, &["job_1".to_owned()]).await;
         let one = lease(&db, "one").await;
         assert!(begin(&db, &one, a, "job_1", noon).await);
         assert_eq!(hours(a, noon + hour, 2).await, 9.0);
@@ -931,14 +931,7 @@ fn a_cancelled_task_that_waits_is_ended_by_one_runner() {
         assert!(of(&one).await.unwrap(), "also once more, if it was cut off");
         if db.is_shared() {
             assert!(!of(&other).await.unwrap());
-            assert!(claim(&db, &other, Lane::Workers, at(3)).await.is_none());
         }
-        let end = ended(Status::Cancelled);
-        assert!(db.end_task(one.clone(), account, id(), end, at(4)).await.unwrap());
-        assert!(!of(&one).await.unwrap());
-    });
-}
-
         assert!(claim(&db, &other, Lane::Workers, at(3)).await.is_none());
         assert_eq!(db.oldest_queued(Lane::Workers).await.unwrap(), None);
         // However long that takes, it keeps none of the others waiting.
@@ -950,12 +943,12 @@ fn a_cancelled_task_that_waits_is_ended_by_one_runner() {
         }
         claimed.sort();
         assert_eq!(claimed, [(account, "job_1".to_owned()), (behind, "job_b".to_owned())]);
-/// What only databases promise that several servers work on.
-fn on_each_shared_database<F: Future<Output = ()>>(promise: impl Fn(Arc<Db>) -> F) {
-    if let Some(server) = postgres::shared() {
-        with_database(server.database(), promise);
-    }
+        let end = ended(Status::Cancelled);
+        assert!(db.end_task(one.clone(), account, id(), end, at(4)).await.unwrap());
+        assert!(!of(&one).await.unwrap());
+    });
 }
+
 /// Makes an account with queued jobs; its number.
 async fn account_with_jobs(db: &Db, name: &str, ids: &[&str]) -> i64 {
     let account = account(db, name).await;
@@ -992,6 +985,12 @@ fn a_task_waits_since_it_was_queued_last() {
     });
 }
 
+/// What only databases promise that several servers work on.
+fn on_each_shared_database<F: Future<Output = ()>>(promise: impl Fn(Arc<Db>) -> F) {
+    if let Some(server) = postgres::shared() {
+        with_database(server.database(), promise);
+    }
+}
 
 /// Has the lease of a name run out.
 async fn run_out(db: &Db, name: &'static str) {
@@ -1071,14 +1070,16 @@ fn tasks_of_a_server_that_is_lost_for_long_are_queued_again() {
         let requeued = db.requeue_orphans(hour, at(2)).await.unwrap();
         assert_eq!(requeued, std::slice::from_ref(&its.id));
         assert!(db.requeue_orphans(hour, at(2)).await.unwrap().is_empty());
+        let status = db.status_here(&here, &its.id).await.unwrap();
+        assert_eq!(status, Some(Status::Queued), "not one that runs there");
         // When it is back, it finds that the task is not its own any more.
         let back = lease(&db, "lost").await;
         assert!(db.running_tasks(&back).await.unwrap().is_empty());
         let (again, _) = claim(&db, &here, Lane::Workers, at(3)).await.unwrap();
         assert_eq!((again.id.as_str(), again.attempts), (its.id.as_str(), 1));
         assert_eq!(again.fruitless, 0, "it is not to blame");
-        let is_open = async |lease: &Lease| db.is_open_here(lease, &its.id).await.unwrap();
-        assert_eq!((is_open(&here).await, is_open(&back).await), (true, false));
+        let status = async |lease: &Lease| db.status_here(lease, &its.id).await.unwrap();
+        assert_eq!((status(&here).await, status(&back).await), (Some(Status::Running), None));
         assert_eq!(db.running_tasks(&here).await.unwrap().len(), 2, "{} too", own.id);
     });
 }
@@ -1108,7 +1109,6 @@ fn a_server_that_stood_still_until_it_was_lost_writes_nothing_when_it_goes_on() 
     });
 }
 
-#[test]
 #[test]
 fn a_task_of_a_lost_server_had_its_slot_until_that_was_seen_last() {
     on_each_shared_database(|db| async move {
@@ -1161,6 +1161,7 @@ fn a_database_that_does_not_answer_is_not_waited_for() {
     });
 }
 
+#[test]
 fn progress_is_heard_by_all_until_its_task_ends() {
     on_each_shared_database(|db| async move {
         let account = account(&db, "a").await;

@@ -23,6 +23,9 @@ use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS};
 use crate::runner::outcome::Outcome;
 use crate::worker::{Plan, ProgressFile, Report, TaskFile};
 
+/// What an attempt is given to do.
+const TASK_FILE: &str = "task.json";
+
 /// Writes the folder of a task; what its command may do there. Progress that an earlier attempt
 /// committed stays.
 pub(super) async fn prepare(
@@ -33,6 +36,7 @@ pub(super) async fn prepare(
 ) -> Result<Confinement> {
     let folder = &attempt.folder;
     left::settle(folder)?;
+    discard_outdated(attempt)?;
     restore(&app.objects, &row.id, folder)?;
     let input = folder.join("input");
     let plan = match row.kind {
@@ -53,22 +57,40 @@ pub(super) async fn prepare(
         commits: n_commits(folder),
         ..TaskFile::new(&row.id, plan, row.seed, share, &confinement, &app.config)
     };
-    fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
+    fs::write(folder.join(TASK_FILE), serde_json::to_vec_pretty(&task)?)?;
     // Of an earlier attempt.
     left::discard(&folder.join(WORK).join("result.json"))?;
     Ok(confinement)
 }
 
-/// Puts what a job that is resumed had come to back into its folder. It is copied: the job's bundle
-/// stays what it is until there is another.
+/// Removes what an attempt has left in a folder to which the last one was none of: that was another
+/// server's, which has come further, and may have ended the task.
+fn discard_outdated(attempt: &Attempt) -> io::Result<()> {
+    let folder = &attempt.folder;
+    // One that was withdrawn had the same number. What is not whole is no other server's.
+    let is_last = |begun: u32| [begun, begun.saturating_add(1)].contains(&attempt.number);
+    if task_file(folder).is_none_or(|begun| is_last(begun.attempt)) {
+        return Ok(());
+    }
+    tracing::warn!(task = %attempt.task, "what is left of an earlier attempt here is outdated");
+    // The last to go: without it what is left would pass for the last attempt's.
+    for name in [WORK, COLLECTED, LOG, TASK_FILE] {
+        left::discard(&folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// Puts what a job that is resumed had come to back into its folder, unless it has come to something
+/// there since. It is copied: the job's bundle stays what it is until there is another.
 fn restore(objects: &Objects, id: &str, folder: &Path) -> Result<()> {
     let task = Key::task(id);
     let work = folder.join(WORK);
     let output = work.join("output");
-    if output.exists() || !objects.exists(&task)? {
+    // Without a commit a folder of output is what was left of results that became objects.
+    if (output.exists() && n_commits(folder) > 0) || !objects.exists(&task)? {
         return Ok(());
     }
-    if objects.exists(&task.under(LOG))? {
+    if !folder.join(LOG).exists() && objects.exists(&task.under(LOG))? {
         objects.fetch(&task.under(LOG), &folder.join(LOG))?;
     }
     if !has_commit(objects, id)? {
@@ -78,6 +100,7 @@ fn restore(objects: &Objects, id: &str, folder: &Path) -> Result<()> {
     fetch_all(objects, &task.under(COMMIT), &work.join(COMMIT))?;
     let partial = work.join("output.partial");
     fetch_all(objects, &task, &partial)?;
+    left::discard(&output)?;
     // Last: it shows that all is there.
     fs::rename(partial, output)?;
     Ok(())
@@ -180,7 +203,7 @@ pub(super) fn progress(folder: &Path) -> Option<Outcome> {
 /// What the present attempt of a task was given; none when it is not there, or not whole because
 /// the machine stopped.
 pub(super) fn task_file(folder: &Path) -> Option<TaskFile<IgnoredAny>> {
-    serde_json::from_slice(&fs::read(folder.join("task.json")).ok()?).ok()
+    serde_json::from_slice(&fs::read(folder.join(TASK_FILE)).ok()?).ok()
 }
 
 /// The result of an attempt; none when there is none, or another attempt's. An error within is what
@@ -201,5 +224,84 @@ pub(super) fn read_result(kind: Kind, attempt: &Attempt) -> Result<Option<Result
         None => Ok(Some(Err(anyhow!(
             "result.json is no whole JSON file of a size that a worker writes"
         )))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::Lane;
+
+    /// Writes files, whose folders are made.
+    fn write(folder: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_before_another_server_s_attempt_is_nothing_to_go_on_from() {
+        let task = |attempt: u32| {
+            json!({
+                "kind": "simulate", "id": "job_1", "attempt": attempt, "boot": null, "commits": 0,
+                "plan": {}, "seed": 1, "platform": null, "gromacs": null, "threads": 1,
+                "device": null, "user": null, "cache": "/", "ligand_seconds": 1,
+                "checkpoint_seconds": 1.0,
+            })
+        };
+        // What a power cut left of it is empty, and is this server's own.
+        let cases = [
+            (task(3).to_string(), 4, true),
+            (task(4).to_string(), 4, true),
+            (task(2).to_string(), 4, false),
+            (String::new(), 4, true),
+        ];
+        for (begun, number, stays) in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let left = ["work/output/production.dcd", "collected/log.txt", "log.txt"];
+            write(folder.path(), &left.map(|name| (name, "left")));
+            write(folder.path(), &[(TASK_FILE, &begun), ("lock", "")]);
+            let attempt = Attempt {
+                task: "job_1".to_owned(),
+                folder: folder.path().to_owned(),
+                number,
+                lane: Lane::Workers,
+            };
+            discard_outdated(&attempt).unwrap();
+            let found = left.map(|name| folder.path().join(name).exists());
+            assert_eq!(found, [stays; 3], "{begun}");
+            assert!(folder.path().join("lock").exists(), "it is held");
+        }
+    }
+
+    #[test]
+    fn a_job_whose_results_were_published_goes_on_from_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Objects::open(&folder.path().join("data")).unwrap();
+        let commit = |number: u64| json!({ "number": number, "stage": 0, "step": 1 }).to_string();
+        let published = folder.path().join("published");
+        let results =
+            [("log.txt", "log"), ("production.dcd", "five"), ("commit/commit.json", &commit(5))];
+        write(&published, &results);
+        objects.adopt(&published, &Key::task("job_1")).unwrap();
+        let task = folder.path().join("job_1");
+        let restored = || {
+            restore(&objects, "job_1", &task).unwrap();
+            let read = |name: &str| fs::read_to_string(task.join(name)).unwrap();
+            (read("work/output/production.dcd"), n_commits(&task))
+        };
+        // As it is when the service was killed between the end of a task and the end of its folder.
+        fs::create_dir_all(task.join("work/output")).unwrap();
+        assert_eq!(restored(), ("five".to_owned(), 5));
+        // What it has come to since stays.
+        write(
+            &task,
+            &[("work/output/production.dcd", "seven"), ("work/commit/commit.json", &commit(7))],
+        );
+        assert_eq!(restored(), ("seven".to_owned(), 7));
     }
 }

@@ -253,15 +253,20 @@ impl Runner {
             let task = entry.file_name().to_string_lossy().into_owned();
             // One that is opened meanwhile gets its folder from us, after this. A folder of several
             // servers has theirs, too.
-            let is_needed = match self.app.config.tasks.folder.as_os_str().is_empty() {
-                true => self.app.db.is_open_here(&self.lease, &task).await?,
-                false => self.app.db.is_open(&task).await?,
+            let (is_needed, runs) = match self.app.config.tasks.folder.as_os_str().is_empty() {
+                true => match self.app.db.status_here(&self.lease, &task).await? {
+                    Some(status) => (true, status == Status::Running),
+                    None => (false, false),
+                },
+                false => (self.app.db.is_open(&task).await?, true),
             };
-            if !is_needed {
-                // What is left of it here are processes, whoever runs it now.
-                let lane = Lane::Analyses;
-                let attempt = Attempt { task, folder: entry.path(), number: 0, lane };
+            let lane = Lane::Analyses;
+            let attempt = Attempt { task, folder: entry.path(), number: 0, lane };
+            if !is_needed || !runs {
+                // What is left of it here are processes, whoever runs it now or will.
                 self.executors.stop(&attempt, Stop::Kill).await?;
+            }
+            if !is_needed {
                 let path = attempt.folder;
                 tokio::task::spawn_blocking(move || left::discard(&path)).await??;
             }
