@@ -85,6 +85,8 @@ enum Phase {
     /// It waits for a place.
     Pending,
     Running,
+    /// It has its place and stands still, by the cluster's rules or somebody's word.
+    Suspended,
     /// Its processes are being ended.
     Completing,
     Over,
@@ -95,10 +97,11 @@ impl Phase {
         match state {
             "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT"
             | "RESV_DEL_HOLD" | "CONFIGURING" => Self::Pending,
+            "SUSPENDED" | "STOPPED" => Self::Suspended,
             "COMPLETING" | "STAGE_OUT" => Self::Completing,
             "BOOT_FAIL" | "CANCELLED" | "COMPLETED" | "DEADLINE" | "FAILED" | "NODE_FAIL"
             | "OUT_OF_MEMORY" | "PREEMPTED" | "REVOKED" | "TIMEOUT" => Self::Over,
-            // RUNNING, SUSPENDED, STOPPED, SIGNALING, RESIZING, and what is to come.
+            // RUNNING, SIGNALING, RESIZING, and what is to come.
             _ => Self::Running,
         }
     }
@@ -160,7 +163,8 @@ impl Slurm {
             }
         }
         let is_live = |name: &&String| {
-            jobs.get(*name).is_some_and(|job| [Phase::Pending, Phase::Running].contains(&job.phase))
+            let live = [Phase::Pending, Phase::Running, Phase::Suspended];
+            jobs.get(*name).is_some_and(|job| live.contains(&job.phase))
         };
         let live: Vec<&String> = earlier.iter().filter(is_live).collect();
         for name in &live {
@@ -279,6 +283,10 @@ impl Slurm {
             *signs = Signs::new();
             return Ok(Status::Waiting(job.reason.clone()));
         }
+        if phase == Phase::Suspended {
+            *signs = Signs::new();
+            return Ok(Status::Waiting("Suspended".to_owned()));
+        }
         signs.look(&attempt.folder);
         let is_silent = signs.seen.elapsed() >= Duration::from_secs(self.settings.settle_seconds);
         let begun = attempt.begun()?;
@@ -300,7 +308,11 @@ impl Slurm {
             // It was ended before it came to a node.
             Phase::Over if job.is_some_and(|job| !job.has_node) && !has_begun => Status::Lost,
             Phase::Over if is_silent => Status::Lost,
-            Phase::Pending | Phase::Running | Phase::Completing | Phase::Over => Status::Running,
+            Phase::Pending
+            | Phase::Running
+            | Phase::Suspended
+            | Phase::Completing
+            | Phase::Over => Status::Running,
         })
     }
 
@@ -596,7 +608,7 @@ mod tests {
     fn every_end_that_slurm_knows_is_one_and_an_unknown_state_is_none() {
         let over = ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"];
         assert!(over.iter().all(|state| Phase::of(state) == Phase::Over));
-        assert_eq!(Phase::of("SUSPENDED"), Phase::Running);
+        assert_eq!(Phase::of("SUSPENDED"), Phase::Suspended);
         assert_eq!(Phase::of("OF_A_LATER_RELEASE"), Phase::Running);
     }
 
