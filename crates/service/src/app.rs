@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -248,6 +249,15 @@ impl App {
         }
         let cause = anyhow::anyhow!("{free} bytes are free, limits.free_disk_bytes asks for more");
         Err(ApiError::unavailable("the service's disk is full", cause))
+    }
+
+    /// Free space of the disk that tasks work on, in bytes: their folder may lie on another than their
+    /// results.
+    pub(crate) fn free_for_tasks(&self) -> io::Result<u64> {
+        let root = self.config.tasks_root();
+        // It is made for the first of them.
+        let found = root.ancestors().find(|folder| folder.exists()).unwrap_or(root);
+        files::free_bytes(found)
     }
 
     /// Whether the key or the session with this identifier, which was good, is so still.

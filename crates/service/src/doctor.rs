@@ -130,10 +130,19 @@ fn data(config: &Config) -> Result<String> {
     std::fs::write(&probe, "written")
         .with_context(|| format!("write in {}", config.data.display()))?;
     std::fs::remove_file(&probe)?;
-    let free = files::free_bytes(&config.data)?;
-    if free < config.limits.free_disk_bytes {
-        bail!("{} MiB are free, less than limits.free_disk_bytes; make room", free >> 20);
+    // It is made for the first task.
+    let of_tasks = Some(config.tasks_root()).filter(|folder| folder.exists());
+    for folder in of_tasks.into_iter().chain([config.data.as_path()]) {
+        let free = files::free_bytes(folder)?;
+        if free < config.limits.free_disk_bytes {
+            bail!(
+                "{} MiB are free in {}, less than limits.free_disk_bytes; make room",
+                free >> 20,
+                folder.display()
+            );
+        }
     }
+    let free = files::free_bytes(&config.data)?;
     Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
 }
 

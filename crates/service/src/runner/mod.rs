@@ -445,7 +445,7 @@ impl Runner {
     /// What becomes of a task whose attempt has ended. It is queued again if it has to be.
     async fn close(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<Fate> {
         if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) {
-            self.full_at = self.app.objects.free_bytes().ok();
+            self.full_at = self.app.free_for_tasks().ok();
         }
         match self.is_environment_to_blame(task, exit).await? {
             None => Ok(Fate::Open),
@@ -493,8 +493,9 @@ impl Runner {
 
     /// Holds all lanes while the disk is full.
     fn look_at_disk(&mut self) {
-        let is_full_for_us = self.app.check_disk().is_err();
-        let free = self.app.objects.free_bytes().unwrap_or(0);
+        let free = self.app.free_for_tasks().unwrap_or(0);
+        let is_full_for_us =
+            self.app.check_disk().is_err() || free < self.app.config.limits.free_disk_bytes;
         self.full_at = self.full_at.filter(|then| free < then + ROOM);
         if !is_full_for_us && self.full_at.is_none() {
             if self.app.holds.release(Source::Disk) {
@@ -649,7 +650,7 @@ impl Runner {
         let cause = format!("{error:#}");
         if storage_failure(error).is_some() {
             if is_full(error) {
-                self.full_at = self.app.objects.free_bytes().ok();
+                self.full_at = self.app.free_for_tasks().ok();
             }
             tracing::error!(task = id, cause, "start a task later");
             self.put_back(account, id).await;

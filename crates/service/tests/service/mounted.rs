@@ -109,6 +109,39 @@ fn unavailable(error: Error, what: &str) {
 }
 
 #[tokio::test]
+async fn a_full_disk_of_the_tasks_alone_holds_them_until_it_has_room() {
+    let disk = Disk::new(8);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let tasks = format!("tasks.folder={:?}", disk.inside.display().to_string());
+    let place = Place::within(disk.within.clone(), &data);
+    let service = Service::start_at(&data, place, &[&tasks, "limits.free_disk_bytes=6000000"]);
+    let molbox = service.client("ada");
+    let until = async |held: &[&str]| loop {
+        let health = molbox.service_health().send().await.unwrap().into_inner();
+        let codes: Vec<&str> = health.held.iter().map(|hold| hold.code.as_str()).collect();
+        if codes == held {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    until(&[]).await;
+    let filler = disk.outside.join("filler");
+    fs::write(&filler, vec![0; 4 << 20]).unwrap();
+    until(&["disk_full"; 2]).await;
+    let said = service.failing_command(&[
+        "--set",
+        &tasks,
+        "--set",
+        "limits.free_disk_bytes=6000000",
+        "doctor",
+    ]);
+    assert!(said.contains("less than limits.free_disk_bytes"), "{said}");
+    fs::remove_file(&filler).unwrap();
+    until(&[]).await;
+}
+
+#[tokio::test]
 async fn with_less_room_than_is_wanted_nothing_new_is_accepted() {
     let service = Service::start_with(&["limits.free_disk_bytes=1000000000000000"]);
     let molbox = service.client("ada");
