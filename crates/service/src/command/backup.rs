@@ -23,6 +23,7 @@ use crate::files;
 use crate::folder::{self, DATABASE};
 use crate::objects::bundle::Layout;
 use crate::objects::{Key, Objects, Stats};
+use crate::runner::left::LOG;
 
 /// What a backup says of itself; without it a folder is none.
 const MARKER: &str = "backup.json";
@@ -33,6 +34,7 @@ const STAGED: &str = "staged";
 /// The rest of a data folder that cannot be made anew.
 const SECRET: &str = "secret";
 const MARKET: &str = "market";
+const NEXT_MARKET: &str = "market.next";
 /// Rounds after which a service deletes faster than it can be followed. The second is short
 /// already.
 const MAX_ROUNDS: usize = 100;
@@ -213,16 +215,26 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        let layout_of = |id: &str, text: &str| -> Result<Layout> {
+            serde_json::from_str(text).with_context(|| format!("the bundle of {id}"))
+        };
+        let has = |id: &str, layout: &Layout| {
+            let (task, found) = (Key::task(id), stats.get(id));
+            layout.objects().all(|(object, size)| {
+                let found = found.and_then(|found| found.get(object));
+                !object.is_under(&task) || found.is_some_and(|found| found.size == size)
+            })
+        };
+        for (id, text) in whole.earlier_bundles()? {
+            // Between the old results and the new ones, of which each has a log, there are none.
+            let log = Key::task(&id).under(LOG);
+            let has_log = stats.get(&id).is_some_and(|found| found.contains_key(&log));
+            is_complete &= has_log || has(&id, &layout_of(&id, &text)?);
+        }
         for id in whole.bundled()? {
             let Some(text) = whole.bundle(&id)? else { continue };
-            let layout: Layout =
-                serde_json::from_str(&text).with_context(|| format!("the bundle of {id}"))?;
-            let task = Key::task(&id);
-            let is_there = |(object, size): (&Key, u64)| {
-                let found = stats.get(&id).and_then(|found| found.get(object));
-                !object.is_under(&task) || found.is_some_and(|found| found.size == size)
-            };
-            let is_whole = layout.objects().all(is_there);
+            let layout = layout_of(&id, &text)?;
+            let is_whole = has(&id, &layout);
             // What was copied is what the record has, if the record has it still; results are
             // replaced only while their task is open.
             let is_unchanged = live.bundle(&id)?.as_ref() == Some(&text);
@@ -281,11 +293,19 @@ impl<'a> Run<'a> {
     fn copy_rest(&self, config: &Config) -> Result<()> {
         let data = &config.data;
         copy_file(&data.join(SECRET), &self.to.join(SECRET)).context("copy the secret")?;
-        copy_folder(&data.join(MARKET), &self.to.join(MARKET)).context("copy the market data")
+        let market = self.to.join(NEXT_MARKET);
+        copy_folder(&data.join(MARKET), &market).context("copy the market data")
     }
 
     /// Has what was staged replace what was there.
     fn put_in_place(&mut self) -> Result<()> {
+        let (next, market) = (self.to.join(NEXT_MARKET), self.to.join(MARKET));
+        if market.exists() {
+            fs::remove_dir_all(&market).context("clear the earlier market data")?;
+        }
+        if next.exists() {
+            fs::rename(next, market).context("put the market data in place")?;
+        }
         for id in std::mem::take(&mut self.replaced) {
             let prefix = Key::task(&id);
             self.target.remove(&prefix)?;
@@ -309,7 +329,7 @@ pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
     let whole = Whole::open(from)?;
     folder::make(data)?;
     let _lock = folder::lock(data)?;
-    for name in [DATABASE, SECRET, "objects", "tasks"] {
+    for name in [DATABASE, SECRET, MARKET, "objects", "tasks"] {
         if data.join(name).exists() {
             bail!("{} is in use, it has {name}: restore to a new folder", data.display());
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::postgres::{self, Session};
 use super::sqlite::{Read, VERSION};
-use super::words::has_ended;
+use super::words::{has_ended, is_open};
 use super::{Result, Row, Tx, values};
 use crate::config::Config;
 use crate::folder::{self, DATABASE};
@@ -132,6 +132,15 @@ impl Whole {
             has_ended()
         );
         self.tx().first(&sql, values![id], |row| row.get(0))
+    }
+
+    /// Every open task that had a bundle before it was extended or tried again, with that one's layout.
+    pub(crate) fn earlier_bundles(&self) -> Result<Vec<(String, String)>> {
+        let sql = format!(
+            "select id, layout from task join bundle on bundle.task = task.id where {}",
+            is_open()
+        );
+        self.tx().all(&sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// Whether a registered file has this object.

@@ -1,6 +1,7 @@
 //! Backups: taken under load, onto the same folder again, and put back.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,6 +150,56 @@ async fn a_second_backup_copies_what_is_new_and_drops_what_is_gone() {
         said.contains(&format!("lost: {} {object}: the content is missing", kept.file_id.as_str())),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_task_between_its_old_results_and_its_new_ones_is_no_part_of_a_whole_backup() {
+    let mut service = Service::start();
+    let system = water(&service.client("ada")).await;
+    service.kill();
+    // As while what was tried again is being collected.
+    let id = system.system_id.as_str();
+    service.sql(&format!("update task set status = 'queued' where id = '{id}' returning id"));
+    let objects = service.objects().join("tasks").join(id);
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    fs::rename(&objects, folder.path().join("away")).unwrap();
+    let said = service.failing_command(&["backup", to.to_str().unwrap()]);
+    assert!(said.contains("changes faster than it can be copied"), "{said}");
+    fs::rename(folder.path().join("away"), &objects).unwrap();
+    service.command(&["backup", to.to_str().unwrap()]);
+}
+
+#[test]
+fn a_backup_that_is_cut_off_leaves_the_market_data_of_the_one_before() {
+    let service = Service::start_with(&["worker.python=\"/bin/false\""]);
+    service.command(&["market", "sample"]);
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    service.command(&["backup", to.to_str().unwrap()]);
+    let files = |data: &Path| {
+        let names = fs::read_dir(data.join("market")).unwrap();
+        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = files(&to);
+    // It ends as one is copied that is larger than files may be.
+    fs::write(service.data.join("market/large.csv"), vec![b'x'; 16 << 20]).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 16384 && exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_molboxd")).arg("--data").arg(&service.data);
+    assert!(!command.arg("backup").arg(&to).output().unwrap().status.success());
+    let data = folder.path().join("restored");
+    let (succeeded, said) = molboxd(&data, &["restore", to.to_str().unwrap()]);
+    assert!(succeeded, "{said}");
+    assert_eq!(files(&data), before);
+    // Nor is market data replaced that is there already.
+    let used = folder.path().join("used");
+    fs::create_dir_all(used.join("market")).unwrap();
+    fs::set_permissions(&used, fs::Permissions::from_mode(0o700)).unwrap();
+    let (succeeded, said) = molboxd(&used, &["restore", to.to_str().unwrap()]);
+    assert!(!succeeded && said.contains("it has market"), "{said}");
 }
 
 #[tokio::test]
