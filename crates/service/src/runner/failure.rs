@@ -9,6 +9,7 @@ use serde_json::Map;
 use crate::config::Worker;
 use crate::exec::attempt::Exit;
 use crate::record::Kind;
+use crate::runner::STOPPED;
 
 /// Whose fault a failure is. A task ends as failed through the first three; the others have nothing
 /// to do with it, and it waits until they have passed.
@@ -85,6 +86,14 @@ pub(crate) fn failure_of(worker: &Worker, why: Option<Why>, exit: Option<Exit>) 
             ),
             "tell the operator of the service; the machine may be overloaded or its GPU stuck",
         ),
+        // One that nobody of ours has asked to stop: the cluster did, before the end of its time.
+        None if exit.is_some_and(|exit| exit.code == Some(STOPPED)) => failure(
+            "wall_limit",
+            "the cluster asked it to stop each time it was started: it does not end within the time \
+             limit of the partition",
+            "ask for fewer atoms, or ask the operator for a partition with a longer limit \
+             (tasks.slurm.partition)",
+        ),
         None if exit.is_some_and(|exit| exit.is_out_of_memory()) => failure(
             "out_of_memory",
             "the machine ran out of memory, and the worker was killed for it each time it was started",
@@ -119,3 +128,16 @@ pub(crate) fn invalid_result(kind: Kind) -> Failure {
 /// What to do when a task needs more memory than there is.
 pub(crate) const MORE_MEMORY: &str = "ask for fewer atoms or a shorter trajectory; the operator gives workers more \
      memory (worker.memory_mb, worker.slots) or the machine";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_that_the_cluster_cuts_short_each_time_names_the_limit_of_the_partition() {
+        let exit = Exit { attempt: 3, code: Some(STOPPED), signal: None, memory_ran_out: None };
+        let failure = failure_of(&Worker::default(), None, Some(exit));
+        assert_eq!(failure.code, "wall_limit");
+        assert!(failure.message.contains("time limit of the partition"), "{}", failure.message);
+    }
+}

@@ -35,6 +35,7 @@ use molbox::workflow::types::Failure;
 use tokio::runtime::Handle;
 
 use crate::app::App;
+use crate::config::Engine;
 use crate::db::{Lease, Requeue};
 use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Place, Share};
@@ -859,7 +860,7 @@ impl Runner {
             // No word of its own: it was stopped or killed. Its commits are good.
             None if is_cancelled => (Status::Cancelled, Outcome::default().with(so_far())),
             None => {
-                let behind = behind(task, exit);
+                let behind = self.behind(task, exit);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
                     return self.requeue(task, behind).await.map(|()| Fate::Again);
                 }
@@ -871,6 +872,19 @@ impl Runner {
             pace::note(&self.app, row, &task.attempt, &outcome, elapsed).await;
         }
         Ok(Fate::Ends(status, Box::new(outcome)))
+    }
+
+    /// What an attempt that left no result was to its task.
+    fn behind(&self, task: &Running, exit: Option<Exit>) -> Requeue {
+        // A cluster asks a job to stop before its time is over. What commits nothing on its way would be
+        // asked again each time.
+        let is_cut_short = task.row.kind == Kind::System
+            && self.app.config.tasks.executor == Engine::Slurm
+            && exit.is_some_and(|exit| exit.code == Some(STOPPED));
+        match behind(task, exit) {
+            Requeue::Interrupted if is_cut_short => Requeue::Fruitless,
+            behind => behind,
+        }
     }
 
     /// Why a task that left no result has failed, in its log and for its record.
