@@ -5,7 +5,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
@@ -49,7 +51,7 @@ const KILLED: i32 = 9;
 /// What is known of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It waits until there is a place for it, for this reason.
+    /// It waits until there is a place for it, or until it may go on there, for this reason.
     Waiting(String),
     /// At least one of its processes lives.
     Running,
@@ -170,6 +172,15 @@ impl Attempt {
     pub(crate) fn begun(&self) -> io::Result<Option<Begun>> {
         let begun = read_json::<Begun>(&self.folder.join(BEGUN))?;
         Ok(begun.filter(|begun| begun.attempt == self.number))
+    }
+
+    /// How long ago it began, or was entered where the service starts it itself; nothing of one of which
+    /// that is not known.
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
+        let files = [BEGUN, FENCE].map(|name| self.folder.join(name));
+        let began = files.iter().find_map(|file| fs::metadata(file).ok()?.modified().ok());
+        let age = began.and_then(|began| SystemTime::from(now).duration_since(began).ok());
+        age.unwrap_or_default()
     }
 
     /// Takes the directory from all earlier attempts, wherever they may still run.

@@ -173,7 +173,8 @@ impl Running {
     ) -> Self {
         let is_whole = row.attempts == 1 && row.started_at.is_none();
         row.started_at.get_or_insert(now);
-        let (watch, paced) = (Watch::new(), Instant::now());
+        let before = if is_adopted { attempt.age(now) } else { Duration::ZERO };
+        let (watch, paced) = (Watch::new(before), Instant::now());
         Self { row, attempt, gpu, is_adopted, watch, is_whole, paced, suspicion: None }
     }
 }

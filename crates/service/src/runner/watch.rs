@@ -19,6 +19,8 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// What is known of a task since this service has seen it run.
 pub(crate) struct Watch {
     since: Instant,
+    /// How long it had run when this service began.
+    before: Duration,
     heartbeat: Heartbeat,
     stopping: Option<Stopping>,
 }
@@ -46,14 +48,15 @@ impl Stopping {
 }
 
 impl Watch {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(before: Duration) -> Self {
         let now = Instant::now();
-        Self { since: now, heartbeat: Heartbeat { modified: None, seen: now }, stopping: None }
+        let heartbeat = Heartbeat { modified: None, seen: now };
+        Self { since: now, before, heartbeat, stopping: None }
     }
 
-    /// How long this service has seen it run.
+    /// How long it has run.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.since.elapsed()
+        self.before + self.since.elapsed()
     }
 
     /// Why the task was stopped, if it was.
@@ -64,7 +67,7 @@ impl Watch {
     /// Looks at the task, which waits for a place: neither silence nor time is counted.
     pub(crate) async fn wait(&mut self, executors: &Executors, attempt: &Attempt, row: &Task) {
         let now = Instant::now();
-        self.since = now;
+        (self.since, self.before) = (now, Duration::ZERO);
         self.heartbeat.seen = now;
         let is_due = self.stopping.is_none_or(|stopping| stopping.is_kill_due());
         if row.is_cancelled && is_due {
@@ -95,9 +98,9 @@ impl Watch {
         }
         let why = if row.is_cancelled {
             Why::Cancelled
-        } else if is_over(self.heartbeat.seen, worker.heartbeat_timeout_seconds) {
+        } else if is_over(self.heartbeat.seen.elapsed(), worker.heartbeat_timeout_seconds) {
             Why::Silent
-        } else if is_over(self.since, worker.wall_seconds) {
+        } else if is_over(self.elapsed(), worker.wall_seconds) {
             Why::WallLimit
         } else {
             return;
@@ -115,8 +118,8 @@ impl Watch {
     }
 }
 
-fn is_over(since: Instant, seconds: u64) -> bool {
-    seconds > 0 && since.elapsed() > Duration::from_secs(seconds)
+fn is_over(elapsed: Duration, seconds: u64) -> bool {
+    seconds > 0 && elapsed > Duration::from_secs(seconds)
 }
 
 /// A signal that could not be sent is sent again.

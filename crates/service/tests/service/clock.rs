@@ -5,6 +5,7 @@ use reqwest::StatusCode;
 use crate::audits::{audit, deeds};
 use crate::common::{Service, example, wait_for};
 use crate::files::contents;
+use crate::work::{endless_job, until_it_produces, wait_until, water};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -38,6 +39,21 @@ async fn a_key_is_good_until_it_expires_and_not_after() {
     assert_eq!(put(&link.upload_url).await, StatusCode::FORBIDDEN, "its links end with it");
     assert!(listed().contains("\texpired "), "{}", listed());
     lasting.account_view().send().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_time_of_a_task_goes_on_when_the_service_is_started_anew() {
+    let mut service = Service::start_with_clock(&["worker.wall_seconds=3600"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    service.set_clock(HOUR + 1);
+    service.kill_and_restart();
+    let molbox = service.client("ada");
+    let job = wait_until(&molbox, &job, |job| job.status != "running").await;
+    assert_eq!((job.status.as_str(), job.attempts), ("failed", 1));
+    assert_eq!(job.error.unwrap().code, "wall_limit");
 }
 
 #[tokio::test]
