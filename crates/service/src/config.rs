@@ -558,6 +558,14 @@ impl Config {
         }
     }
 
+    /// CPU cores of a worker while all slots are taken.
+    pub(crate) fn cpus_of_a_worker(&self) -> usize {
+        match self.tasks.executor {
+            Engine::Slurm => self.tasks.slurm.cpus,
+            Engine::Process => (self.cpus() / self.slots()).max(1),
+        }
+    }
+
     /// The folder that `tasks`, `cache` and `check` lie in.
     pub(crate) fn tasks_root(&self) -> &Path {
         let folder = &self.tasks.folder;

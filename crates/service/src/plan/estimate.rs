@@ -7,6 +7,7 @@ use super::build::{BoxSize, BuildPlan};
 use super::simulate::{Parameters, System};
 use super::solute::{Solute, SoluteSize};
 use crate::app::App;
+use crate::config::Engine;
 use crate::db;
 use crate::error::ApiError;
 use crate::objects::Key;
@@ -188,6 +189,10 @@ fn atoms(plan: &BuildPlan, solute: &Solute, cell: &BoxSize) -> u64 {
 
 /// Threads that a job would be given if it were started now.
 async fn expected_threads(app: &App) -> db::Result<u64> {
+    let each = app.config.cpus_of_a_worker() as u64;
+    if app.config.tasks.executor == Engine::Slurm {
+        return Ok(each);
+    }
     let (cpus, slots) = (app.config.cpus() as u64, app.config.slots() as u64);
     let counts = app.db.task_counts().await?;
     let n = |wanted: Status| {
@@ -196,7 +201,7 @@ async fn expected_threads(app: &App) -> db::Result<u64> {
         found.map(|(.., n)| n.unsigned_abs()).sum::<u64>()
     };
     let (running, waiting) = (n(Status::Running).min(slots - 1), n(Status::Queued) + 1);
-    let used = running * (cpus / slots).max(1);
+    let used = running * each;
     Ok((cpus.saturating_sub(used) / waiting.min(slots - running)).max(1))
 }
 

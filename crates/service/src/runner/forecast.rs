@@ -146,7 +146,7 @@ impl Speeds {
     fn seconds(&self, app: &App, kind: Kind, work: Work) -> Option<f64> {
         match (work, kind) {
             (Work::Steps(mut asked), _) => {
-                asked.threads = (app.config.cpus() / app.config.slots()).max(1) as u64;
+                asked.threads = app.config.cpus_of_a_worker() as u64;
                 speed::job_seconds(&self.jobs, &asked)
             }
             (Work::Usual, Kind::System) => speed::usual_seconds(&self.systems),
