@@ -309,7 +309,7 @@ section! {
         gromacs: String = String::new(),
         /// Indices of the GPUs that workers may use, one worker each. Empty: none.
         gpus: Vec<u32> = Vec::new(),
-        /// Most memory of one worker, in MiB; 0 for no limit.
+        /// Most memory of each process of a worker, in MiB: addresses, or with GPUs what can be written to. Several processes, and files in memory, may take more together. 0 for no limit.
         memory_mb: u64 = 0,
         /// Longest time between two checkpoints of a simulation, in seconds.
         checkpoint_seconds: f64 = 60.0,
