@@ -558,6 +558,11 @@ impl Config {
         }
     }
 
+    /// Whether a cluster runs the tasks.
+    pub(crate) fn has_cluster(&self) -> bool {
+        self.tasks.executor == Engine::Slurm
+    }
+
     /// CPU cores of a worker while all slots are taken.
     pub(crate) fn cpus_of_a_worker(&self) -> usize {
         match self.tasks.executor {

@@ -7,7 +7,6 @@ use super::build::{BoxSize, BuildPlan};
 use super::simulate::{Parameters, System};
 use super::solute::{Solute, SoluteSize};
 use crate::app::App;
-use crate::config::Engine;
 use crate::db;
 use crate::error::ApiError;
 use crate::objects::Key;
@@ -190,7 +189,7 @@ fn atoms(plan: &BuildPlan, solute: &Solute, cell: &BoxSize) -> u64 {
 /// Threads that a job would be given if it were started now.
 async fn expected_threads(app: &App) -> db::Result<u64> {
     let each = app.config.cpus_of_a_worker() as u64;
-    if app.config.tasks.executor == Engine::Slurm {
+    if app.config.has_cluster() {
         return Ok(each);
     }
     let (cpus, slots) = (app.config.cpus() as u64, app.config.slots() as u64);

@@ -9,7 +9,9 @@ use serde_json::Map;
 use crate::config::Worker;
 use crate::exec::attempt::Exit;
 use crate::record::Kind;
-use crate::runner::STOPPED;
+
+/// Exit status of a worker that was asked to stop.
+pub(crate) const STOPPED: i32 = 3;
 
 /// Whose fault a failure is. A task ends as failed through the first three; the others have nothing
 /// to do with it, and it waits until they have passed.

@@ -35,7 +35,6 @@ use molbox::workflow::types::Failure;
 use tokio::runtime::Handle;
 
 use crate::app::App;
-use crate::config::Engine;
 use crate::db::{Lease, Requeue};
 use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Place, Share};
@@ -45,7 +44,7 @@ use crate::folder::failure::{is_full, storage_failure};
 use crate::record::{Kind, Lane, Status, Task};
 use beside::{Beside, Places};
 use checks::Checks;
-use failure::{Fault, Why, failure, failure_of, invalid_result};
+use failure::{Fault, STOPPED, Why, failure, failure_of, invalid_result};
 use folder::{has_progressed, prepare, progress, read_result, task_file};
 use forecast::Forecast;
 use hold::{Hold, Source};
@@ -66,8 +65,6 @@ const SEARCH: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How much more than when a worker found the disk full has to be free, in bytes.
 const ROOM: u64 = 1 << 20;
-/// Exit status of a worker that was asked to stop.
-const STOPPED: i32 = 3;
 /// Exit status of a worker that could not write because the disk is full.
 const DISK_FULL: i32 = 4;
 
@@ -880,7 +877,7 @@ impl Runner {
         // A cluster asks a job to stop before its time is over. What commits nothing on its way would be
         // asked again each time.
         let is_cut_short = task.row.kind == Kind::System
-            && self.app.config.tasks.executor == Engine::Slurm
+            && self.app.config.has_cluster()
             && exit.is_some_and(|exit| exit.code == Some(STOPPED));
         match behind(task, exit) {
             Requeue::Interrupted if is_cut_short => Requeue::Fruitless,
