@@ -1097,7 +1097,7 @@ type JobPreview struct {
 
 // JobRecord A job of the account.
 type JobRecord struct {
-	// Attempts How often the job was started; more than 1 when it resumed from a checkpoint or was retried.
+	// Attempts How often the job was started; more than 1 when it resumed from a checkpoint, was extended or was retried.
 	Attempts int64 `json:"attempts"`
 
 	// BatchIndex Index of this job in its batch; absent without one.

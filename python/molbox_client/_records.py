@@ -2472,7 +2472,7 @@ class JobRecord(BaseModel):
     """
     attempts: int
     """
-    How often the job was started; more than 1 when it resumed from a checkpoint or was retried.
+    How often the job was started; more than 1 when it resumed from a checkpoint, was extended or was retried.
     """
     platform: str | None = None
     """
