@@ -147,7 +147,7 @@ async fn an_upload_breaks_off_when_its_key_is_revoked() {
     let upload = SlowUpload::begin(&service, &link.upload_url, &atom(1.0)[..300_000]);
     let key = molbox.account_view().send().await.unwrap().key_id.clone();
     service.command(&["key", "revoke", &key]);
-    assert_eq!(upload.is_broken_off(&service, &vec![b' '; 17 << 20]).await, 403);
+    assert_eq!(upload.breaks_off(&service, &vec![b' '; 17 << 20]).await, 403);
 }
 
 /// Asks with a key; the status and the body.

@@ -650,7 +650,7 @@ impl SlowUpload {
     }
 
     /// Sends more, until the service has put away what it had; the status, at the end.
-    pub(crate) async fn is_broken_off(self, service: &Service, more: &[u8]) -> u16 {
+    pub(crate) async fn breaks_off(self, service: &Service, more: &[u8]) -> u16 {
         self.content.unbounded_send(Ok(more.to_vec())).unwrap();
         let partial = service.data.join("partial");
         wait_for("the service takes no more", || {
