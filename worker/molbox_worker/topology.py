@@ -24,10 +24,11 @@ from molbox_worker.names import MIRRORED
 
 WATER = "HOH"
 IONS = {"NA", "K", "LI", "CS", "RB", "CL", "BR", "F", "I"}
-# OpenMM's patches; the heads and tails of Amber's Lipid21; sterols, sphingomyelins and cardiolipins; and what
-# CHARMM and GROMACS call by two acyls and a head.
+# OpenMM's patches, and the lipids that are offered; the heads and tails of Amber's Lipid21; sterols, sphingomyelins
+# and cardiolipins; and what CHARMM and GROMACS call by two acyls and a head.
 LIPIDS = frozenset(
-    "POP DLP DMP DOP DPP PA PC OL PE PS PGR PH- SPM LAL MY ST AR DHA SA CHL CHL1 CHOL ERG SITO STIG"  # noqa: SIM905
+    "POP DLP DMP DOP DPP POPC POPE DLPC DLPE DMPC DOPC DPPC"  # noqa: SIM905
+    " PA PC OL PE PS PGR PH- SPM LAL MY ST AR DHA SA CHL CHL1 CHOL ERG SITO STIG"
     " ASM BSM LSM NSM OSM PSM SSM TOCL1 TOCL2 TMCL1 TMCL2 TLCL1 TLCL2 PMCL1 PMCL2 TYCL1 TYCL2".split()
 ) | {
     acyls + head
