@@ -835,7 +835,8 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop index task_next; alter table task drop column priority;
+            "alter table task drop column queued_at;
+             drop index task_next; alter table task drop column priority;
              drop table slot_time; alter table account drop column most_hours;
              drop index task_kept; drop index task_expires; drop index task_announced;
              alter table task drop column expires_at; alter table task drop column announced_at;
