@@ -146,7 +146,7 @@ class Client:
     def __setstate__(self, state: dict[str, Any]) -> None:
         (base_url, margin_url), (retries, timeout) = state["urls"], state["patience"]
         # Workers of a cluster have a key in their environment, other processes the profile. One
-        # that was named goes before the environment, as it did where the client was made.
+        # that was named goes before the environment, as when the client was made.
         first, then = (state["profile"], None) if state["is_named"] else (None, state["profile"])
         try:
             settings = resolve(base_url, None, margin_url, first)
