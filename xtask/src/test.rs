@@ -21,28 +21,38 @@ use crate::{
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
 
-/// Steps that wait for servers and processes rather than for a core, and so can go on beside each
-/// other.
+/// Steps that go on beside each other: they wait for servers and processes rather than for a core,
+/// or leave cores idle at their ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Lane {
+    Code,
+    Worker,
     Backends,
     Clients,
 }
 
 impl Lane {
-    const ALL: [Self; 2] = [Self::Backends, Self::Clients];
-
     fn name(self) -> &'static str {
         match self {
+            Self::Code => "code",
+            Self::Worker => "worker",
             Self::Backends => "backends",
             Self::Clients => "clients",
         }
     }
 
-    /// What the crates' tests have built is there.
+    /// What the steps before it have built is there.
     pub fn run(self) -> Result<()> {
         let python = python::environment()?;
         match self {
+            Self::Code => {
+                step("lints", lints)?;
+                step("the packages as strangers use them", packages::packages)?;
+                step("building the tests", || {
+                    run(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))
+                })
+            }
+            Self::Worker => step("the worker", || worker(&python)),
             Self::Backends => {
                 for backend in Backend::ALL {
                     let name = format!("the service on {}", backend.name());
@@ -73,43 +83,9 @@ pub fn test() -> Result<()> {
     step("the site", docs::site)?;
     step("document and derived files", || regenerate::regenerate(true))?;
     step("the document since the last release", spec::since_release)?;
-    step("lints", || {
-        run(cargo().args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--quiet",
-            "--",
-            "--deny",
-            "warnings",
-        ]))?;
-        run(cargo().args([
-            "clippy",
-            "--package",
-            "molbox",
-            "--no-default-features",
-            "--quiet",
-            "--",
-            "--deny",
-            "warnings",
-        ]))
-    })?;
-    step("the packages as strangers use them", packages::packages)?;
+    // Here, for both lanes would make it.
     let python = python::environment()?;
-    for name in ["gmx", "gmx_d"].into_iter().filter(|name| !has_program(name)) {
-        println!("skipped: the worker's tests of GROMACS: needs {name}: Debian's package gromacs");
-    }
-    step("the worker", || {
-        for arguments in [
-            &["-m", "ruff", "check", "--quiet", "."] as &[&str],
-            &["-m", "ruff", "format", "--check", "--quiet", "."],
-            &["-m", "mypy", "--no-error-summary", "molbox_worker"],
-            &["-m", "pytest", "--quiet"],
-        ] {
-            run(Command::new(&python).current_dir(root().join("worker")).args(arguments))?;
-        }
-        Ok(())
-    })?;
+    beside(&[Lane::Code, Lane::Worker])?;
     // The service's tests start workers with this interpreter.
     step("the crates", || {
         let mut tests = cargo();
@@ -126,7 +102,7 @@ pub fn test() -> Result<()> {
     if let Some(node) = &node {
         step("the portal", || portal::test(node))?;
     }
-    beside(&Lane::ALL)?;
+    beside(&[Lane::Backends, Lane::Clients])?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
@@ -160,6 +136,30 @@ fn beside(lanes: &[Lane]) -> Result<()> {
         ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
         Ok(())
     })
+}
+
+fn lints() -> Result<()> {
+    for what in [&["--workspace", "--all-targets"], &["--package=molbox", "--no-default-features"]]
+    {
+        run(cargo().arg("clippy").args(what).args(["--quiet", "--", "--deny", "warnings"]))?;
+    }
+    Ok(())
+}
+
+/// The worker: checked, and tested with this interpreter.
+fn worker(python: &Path) -> Result<()> {
+    for name in ["gmx", "gmx_d"].into_iter().filter(|name| !has_program(name)) {
+        println!("skipped: the worker's tests of GROMACS: needs {name}: Debian's package gromacs");
+    }
+    for arguments in [
+        &["-m", "ruff", "check", "--quiet", "."] as &[&str],
+        &["-m", "ruff", "format", "--check", "--quiet", "."],
+        &["-m", "mypy", "--no-error-summary", "molbox_worker"],
+        &["-m", "pytest", "--quiet"],
+    ] {
+        run(Command::new(python).current_dir(root().join("worker")).args(arguments))?;
+    }
+    Ok(())
 }
 
 /// The Python client: checked, and tested against the service that the crates' tests have built,
