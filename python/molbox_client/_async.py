@@ -31,6 +31,7 @@ from ._http import (
     MAX_REDIRECTS,
     USER_AGENT,
     backoff,
+    checked_key,
     is_at_home,
     is_transient,
     refusal,
@@ -112,6 +113,9 @@ class AsyncClient:
     def _begin(
         self, settings: Settings, retries: int, timeout: float, http: httpx.AsyncClient | None
     ) -> None:
+        if not isinstance(http, (httpx.AsyncClient, type(None))):
+            kind = type(http).__name__
+            raise InvalidRequest(f"http: must be an httpx.AsyncClient, got {kind}")
         self._settings = settings
         self._retries, self._timeout = retries, timeout
         self._owns_http = http is None
@@ -217,7 +221,8 @@ class AsyncClient:
         sent = {"user-agent": USER_AGENT, "x-api-key": self._settings.api_key, **(headers or {})}
         if method == "POST":
             # With a key of its own a POST can be repeated, too: the service does it once.
-            sent.setdefault("idempotency-key", idempotency_key or uuid.uuid4().hex)
+            own = uuid.uuid4().hex if idempotency_key is None else checked_key(idempotency_key)
+            sent.setdefault("idempotency-key", own)
         is_repeatable = method in ("GET", "HEAD", "POST")
         attempt = 0
         while True:
@@ -319,8 +324,9 @@ class AsyncClient:
         progress: bool | None,
         idempotency_key: str | None = None,
     ) -> AsyncFile:
-        fields = {"format": what.format, "name": name or what.name}
-        registration = body("FileRegistration", fields)
+        registration = _registration(what, name)
+        if idempotency_key is not None:
+            checked_key(idempotency_key)
         link = await self._json("GET", "/submit/upload-url", params={"filetype": what.format})
         most, size = link.get("max_bytes"), what.size
         if most is not None and size > most:
@@ -582,7 +588,14 @@ class AsyncClient:
         )
         # What cannot be read is refused before anything is sent.
         own = content(structure, _format(structure, "pdb")) if is_file(structure) else None
-        molecules = [content(ligand, _format(ligand, "sdf")) for ligand in ligands]
+        if ligands is not None and not isinstance(ligands, (list, tuple)):
+            raise InvalidRequest(f"ligands: must be a list, as [{ligands!r}], got {ligands!r}")
+        molecules = [content(ligand, _format(ligand, "sdf")) for ligand in ligands or ()]
+        for one in [own, *molecules] if own else molecules:
+            _registration(one)
+        key = None
+        if idempotency_key is not None:
+            key = checked_key(f"{checked_key(idempotency_key)}-system")
         if own is None:
             build["protein"] = structure
         else:
@@ -590,7 +603,6 @@ class AsyncClient:
         if molecules:
             uploaded = [await self._registered(one, progress) for one in molecules]
             build["ligands"] = [one.id for one in uploaded]
-        key = idempotency_key and f"{idempotency_key}-system"
         return await self.build(progress=progress, idempotency_key=key, **build), simulate
 
     async def system(self, id: str) -> AsyncSystem:
@@ -939,6 +951,11 @@ async def _refused(response: httpx.Response) -> Refused:
     return refusal(response, found)
 
 
+def _registration(what: Content, name: str | None = None) -> dict[str, Any]:
+    """What a content is registered as, but for its identifier."""
+    return body("FileRegistration", {"format": what.format, "name": name or what.name})
+
+
 def _format(source: Any, usual: str) -> str | None:
     """The format of bytes, which have no name to tell it by."""
     return usual if isinstance(source, bytes) else None
@@ -960,7 +977,7 @@ def _placed(to: str | Path | None, name: str) -> Path:
 
 def _checked(id: str, prefix: str) -> str:
     """An identifier that leads to no other operation: `..`, or an empty one, would."""
-    if not id.startswith(prefix) or not _is_identifier(id):
+    if not _is_identifier(id) or not id.startswith(prefix):
         raise InvalidRequest(f"id: must be {prefix} and what follows it, got {id!r}")
     return id
 

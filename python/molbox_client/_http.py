@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from ._errors import Refused, refused
+from ._errors import InvalidRequest, Refused, refused
 from ._version import __version__
 
 FIRST_DELAY = 0.25
@@ -27,6 +27,15 @@ _UNTOUCHED = {429, 503}
 _TRANSIENT = {408, 429, 502, 503, 504}
 
 USER_AGENT = f"molbox-python/{__version__}"
+
+
+def checked_key(key: str) -> str:
+    """An idempotency key, if it is one."""
+    if not isinstance(key, str) or not re.fullmatch("[ -~]{1,255}", key):
+        raise InvalidRequest(
+            f"idempotency_key: must be 1 to 255 printable ASCII characters, got {key!r}"
+        )
+    return key
 
 
 def backoff(attempt: int) -> float:

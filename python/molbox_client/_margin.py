@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import date as Date
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._errors import InvalidRequest, UnexpectedAnswer
 from ._optional import needed
+from ._quantity import plain
 from ._request import body
 
 if TYPE_CHECKING:
@@ -28,9 +30,24 @@ def request(
     """Data format and body of a margin job."""
     fields = dict(settings)
     if date is not None:
-        fields["marginDate"] = date.isoformat() if isinstance(date, Date) else date
+        fields["marginDate"] = _day(date)
     data_format, fields["portfolio"] = _portfolio(portfolio)
     return data_format, body("MarginJobRequest", fields)
+
+
+def _day(value: Any) -> Any:
+    """A date as text; of a time, as pandas has it of a column of dates, the day."""
+    value = plain(value)
+    if isinstance(value, datetime):
+        value = value.date()
+    return value.isoformat() if isinstance(value, Date) else value
+
+
+def _position(position: Any) -> Any:
+    if not isinstance(position, Mapping):
+        return position
+    # What a row of a table lacks is NaN, which is not equal to itself.
+    return {k: _day(v) for k, v in position.items() if v == v}  # noqa: PLR0124
 
 
 def _portfolio(portfolio: Any) -> tuple[str, dict[str, Any]]:
@@ -39,12 +56,9 @@ def _portfolio(portfolio: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(portfolio, Mapping):
         return "json", dict(portfolio)
     if hasattr(portfolio, "to_dict") and hasattr(portfolio, "columns"):
-        rows = portfolio.to_dict("records")
-        # What a row lacks is NaN, which is not equal to itself.
-        filled = [{k: v for k, v in row.items() if v == v} for row in rows]  # noqa: PLR0124
-        return "json", {"futures": filled}
+        portfolio = portfolio.to_dict("records")
     if isinstance(portfolio, (list, tuple)):
-        return "json", {"futures": list(portfolio)}
+        return "json", {"futures": [_position(one) for one in portfolio]}
     raise InvalidRequest(
         "portfolio: must be positions, a DataFrame of them, or a file, "
         f"got {type(portfolio).__name__}"

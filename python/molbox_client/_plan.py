@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ._errors import InvalidRequest
+from ._fields import FIELDS
 from ._presets import PRESETS
 from ._quantity import number
 from ._request import body
@@ -33,6 +34,9 @@ def plan(
     name : str, optional
         Names the box and the batch, where they have none.
     """
+    if not isinstance(system, Mapping):
+        raise InvalidRequest(f"system: must be a mapping of fields, got {system!r}")
+    _in_their_place(system, job)
     chosen = preset or ("membrane" if system.get("membrane") else "standard")
     if chosen not in PRESETS:
         raise InvalidRequest(f"preset: must be one of {', '.join(PRESETS)}, got {preset!r}")
@@ -52,6 +56,21 @@ def plan(
     _leave_out_frequencies(jobs, given)
     # All that can be refused here is, before anything is uploaded.
     return body("SystemBuildRequest", systems), body("JobCreateParams", jobs)
+
+
+def _in_their_place(system: Mapping[str, Any], job: Mapping[str, Any]) -> None:
+    """Refuse what `run` gives itself, and fields of the one that are given to the other."""
+    if "protein" in system or "protein" in job:
+        raise InvalidRequest("protein: is the structure, the first argument")
+    if "box_id" in job:
+        raise InvalidRequest("box_id: is of the system that is built here; `submit` takes one")
+    systems, jobs = FIELDS["SystemBuildRequest"], FIELDS["JobCreateParams"]
+    for name in job:
+        if name in systems and name not in jobs:
+            raise InvalidRequest(f"{name}: is a field of the system: system={{{name!r}: …}}")
+    for name in system:
+        if name in jobs and name not in systems:
+            raise InvalidRequest(f"system.{name}: is a field of the job: {name}=…")
 
 
 def name_of(structure: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ def body(schema: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     try:
         model = getattr(_requests, schema).model_validate(request)
     except ValidationError as error:
-        raise InvalidRequest("; ".join(_problem(one) for one in error.errors())) from None
+        problems = [_problem(schema, one) for one in error.errors()]
+        raise InvalidRequest("; ".join(problems)) from None
     sent: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return sent
 
@@ -55,7 +57,17 @@ def _value(root: str, known: Field, value: Any, at: str) -> Any:
         raise InvalidRequest(f"{at}: must be a mapping of {names}, got {value!r}")
     if "values" in known:
         _listed(known["values"], value, at)
-    return number(value, known["unit"], at) if "unit" in known else value
+    return _finite(number(value, known["unit"], at) if "unit" in known else value, at)
+
+
+def _finite(value: Any, at: str) -> Any:
+    """A value in which no number is infinite or none: JSON has null for both, a field left out."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _finite(item, f"{at}[{index}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidRequest(f"{at}: must be a finite number, got {value}")
+    return value
 
 
 def _listed(values: list[str], value: Any, at: str) -> None:
@@ -100,8 +112,13 @@ def _paths(schema: str, at: str = "") -> Iterable[str]:
             yield from _paths(known["object"], f"{at}{name}.")
 
 
-def _problem(error: Any) -> str:
-    path = ""
+def _problem(schema: str, error: Any) -> str:
+    path, known = "", Field(object=schema)
     for item in error["loc"]:
         path += f"[{item}]" if isinstance(item, int) else f".{item}" if path else str(item)
-    return f"{path}: {error['msg'][:1].lower()}{error['msg'][1:]}, got {error['input']!r}"
+        if isinstance(item, str) and "object" in known:
+            known = FIELDS[known["object"]].get(item, Field())
+    value = error["input"]
+    # What was given may have been in another one.
+    unit = f" {known['unit']}" if "unit" in known and isinstance(value, (int, float)) else ""
+    return f"{path}: {error['msg'][:1].lower()}{error['msg'][1:]}, got {value!r}{unit}"

@@ -69,6 +69,8 @@ def _profiles() -> dict[str, Any]:
 
 
 def _address(name: str, value: str) -> str:
+    # Of one that was copied from a browser the part before the portal is the service's.
+    value = value.strip().split("/portal")[0]
     try:
         parts = urlsplit(value)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

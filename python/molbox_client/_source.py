@@ -69,7 +69,7 @@ def content(source: Any, format: str | None = None) -> Content:
         return Content(_pdb_of_atoms(source), "pdb")
     if hasattr(source, "GetConformers"):
         return Content(_molfile(source), "sdf")
-    if isinstance(source, tuple) and hasattr(source[0], "residues"):
+    if isinstance(source, tuple) and len(source) == 2 and hasattr(source[0], "residues"):
         return Content(_pdb_of_topology(*source), "pdb")
     raise InvalidRequest(
         "source: must be a path, bytes, an MDAnalysis AtomGroup, an RDKit molecule or "
@@ -79,7 +79,7 @@ def content(source: Any, format: str | None = None) -> Content:
 
 def _of_file(path: Path, format: str | None) -> Content:
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise _no_file(path)
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     extension = name.suffix.removeprefix(".").lower()
     found = format or _USUAL.get(extension, extension)
@@ -87,6 +87,12 @@ def _of_file(path: Path, format: str | None) -> Content:
         raise InvalidRequest(f"format: {path} has no extension to tell it by; give it")
     is_of_one_name = not extension or extension in _OF_ONE_NAME
     return Content(_unpacked(path), found, name.stem if is_of_one_name else name.name)
+
+
+def _no_file(path: Path) -> OSError:
+    if path.is_dir():
+        return IsADirectoryError(f"{path}: is a folder, not a file")
+    return FileNotFoundError(f"{path}: no such file")
 
 
 def _unpacked(path: Path) -> Path | bytes:
@@ -115,7 +121,7 @@ def is_file(source: Any) -> bool:
     if path.is_file():
         return True
     if isinstance(source, Path) or path.suffix or len(path.parts) > 1:
-        raise FileNotFoundError(f"{path}: no such file")
+        raise _no_file(path)
     return False
 
 

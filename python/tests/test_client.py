@@ -105,6 +105,10 @@ def answer(name: str) -> httpx.Response:
             {"integration_timestep": 6},
             "integration_timestep: input should be less than or equal to 5",
         ),
+        (
+            {"integration_timestep": "4 ns"},
+            "integration_timestep: input should be less than or equal to 5, got 4000000.0 fs",
+        ),
         ({"engine": "amber"}, "engine: input should be 'auto', 'openmm' or 'gromacs', got 'amber'"),
         ({"equilibration": [{"time": "2 parsec"}]}, "equilibration[0].time: is in ns (also ps, fs"),
     ],
@@ -133,7 +137,7 @@ def test_an_identifier_that_would_change_the_path_is_refused(id: str) -> None:
         unreachable().job(id)
 
 
-def test_run_refuses_what_it_can_before_it_uploads() -> None:
+def test_run_refuses_what_it_can_before_it_uploads(tmp_path: Path) -> None:
     client = unreachable()
     structure = FOLDER.parent / "examples/1vii.pdb"
     with pytest.raises(FileNotFoundError, match=r"missing\.pdb"):
@@ -148,12 +152,57 @@ def test_run_refuses_what_it_can_before_it_uploads() -> None:
         client.run(structure, time="1 ns", production={"time": 2})
     with pytest.raises(molbox.InvalidRequest, match="padding: no such field; did you mean min"):
         client.run(structure, system={"padding": 1})
+    with pytest.raises(molbox.InvalidRequest, match="system: must be a mapping of fields"):
+        client.run(structure, system="cube")  # type: ignore[arg-type]
+    with pytest.raises(molbox.InvalidRequest, match=r"ligands: must be a list, as \['drug.sdf'\]"):
+        client.run(structure, ligands="drug.sdf")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        client.run(tmp_path)
+    (tmp_path / "drug.smi").write_text("CCO\n")
+    with pytest.raises(molbox.InvalidRequest, match=r"format: must be one of .*, got 'smi'"):
+        client.run(structure, ligands=[tmp_path / "drug.smi"])
+    with pytest.raises(molbox.InvalidRequest, match="idempotency_key: must be 1 to 255 printable"):
+        client.run(structure, idempotency_key="villin\n")
     with pytest.raises(molbox.InvalidRequest, match="n: must be at least 1"):
         client.run_replicas(structure, 0)
     with pytest.raises(molbox.InvalidRequest, match="format: bytes have none"):
         client.upload(b"ATOM")
     with pytest.raises(molbox.InvalidRequest, match="source: must be a path"):
         client.upload(42)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"box_shape": "cube"}, "box_shape: is a field of the system: system={'box_shape': …}"),
+        ({"system": {"temperature": 310}}, "system.temperature: is a field of the job"),
+        ({"system": {"protein": "1VII"}}, "protein: is the structure, the first argument"),
+        ({"box_id": "box_0123456789abcdefghij"}, "box_id: is of the system that is built here"),
+    ],
+)
+def test_run_says_where_a_field_belongs_and_replaces_none_unseen(
+    fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(molbox.InvalidRequest) as refused:
+        unreachable().run("1VII", **fields)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_number_that_is_none_is_refused_and_not_left_out() -> None:
+    infinite: list[Any] = [float("inf"), float("nan"), "1e400 ns"]
+    for time in infinite:
+        with pytest.raises(molbox.InvalidRequest, match=r"production\.time: must be a finite num"):
+            unreachable().submit(box_id="box_1", production={"time": time})
+
+
+def test_a_client_of_the_other_half_is_refused() -> None:
+    with pytest.raises(molbox.InvalidRequest, match=r"http: must be an httpx\.Client, got Async"):
+        molbox.Client("http://service", KEY, http=httpx.AsyncClient())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page", ["", "/", "/portal", "/portal/#/jobs?status=failed"])
+def test_an_address_that_was_copied_from_the_portal_is_that_of_its_service(page: str) -> None:
+    assert molbox.Client(f" http://host/local{page} ", KEY).base_url == "http://host/local"
 
 
 @pytest.mark.parametrize(
@@ -862,6 +911,14 @@ def test_a_margin_is_asked_for_at_its_own_address(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     client.margin(pandas.read_csv(path).assign(entryPrice=float("nan")))
     assert json.loads(sent[2].content)["portfolio"] == {"futures": [position]}
+    days = pandas.DataFrame([position, position]).assign(
+        entryDate=[pandas.Timestamp("2024-12-30 17:30"), pandas.NaT]
+    )
+    client.margin(days, date=pandas.Timestamp("2024-12-31"))
+    assert json.loads(sent[3].content) == {
+        "marginDate": "2024-12-31",
+        "portfolio": {"futures": [position | {"entryDate": "2024-12-30"}, position]},
+    }
     assert margin.to_pandas()["ticker"].tolist() == ["XEQ1"]
     with pytest.raises(molbox.InvalidRequest, match=r"futures\[0\].type: .* did you mean long"):
         client.margin([position | {"type": "lng"}])
