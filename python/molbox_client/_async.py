@@ -6,6 +6,7 @@ import json as _json
 import sys
 import time as _time
 import uuid
+import zipfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import date as Date
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import httpx
 
-from . import _results
+from . import _bundle, _results
 from ._errors import (
     ConnectionFailed,
     Damaged,
@@ -39,7 +40,7 @@ from ._http import (
 )
 from ._margin import Margin
 from ._margin import request as margin_request
-from ._part import Part
+from ._part import Part, content_range
 from ._plan import name_of, plan
 from ._progress import Progress, shown, shown_task
 from ._request import body
@@ -66,6 +67,7 @@ LONGEST_SILENCE = 300.0
 QUIET = 40.0
 # A margin may wait a minute for its turn and be calculated for five, in which nothing is sent.
 LONGEST_MARGIN = 420.0
+ZIP = "application/zip, application/octet-stream, */*"
 # Streams of events that are open together. Each takes a connection; what waits besides asks.
 MOST_STREAMS = 8
 
@@ -701,7 +703,7 @@ class AsyncClient:
         to: str | Path,
         *,
         progress: bool | None = None,
-        accept: str = "application/zip, application/octet-stream, */*",
+        accept: str = ZIP,
     ) -> Path:
         """Download a content of the service to a file of this machine.
 
@@ -792,6 +794,25 @@ class AsyncClient:
         if whole is None:
             whole = await self._send("GET", url, headers=headers, stream=True)
         return whole, Part.create(to, whole.headers.get("etag", ""))
+
+    async def _range(self, path: str, wanted: str) -> tuple[bytes, int, int, str] | None:
+        """Bytes of a content, the first one's place, its size, its ETag.
+
+        None when it is not to be had in parts: from behind some proxies, or just now.
+        """
+        headers = {"accept": ZIP, "accept-encoding": "identity", "range": f"bytes={wanted}"}
+        response = await self._send("GET", self._url(path), headers=headers, stream=True)
+        try:
+            begin = content_range(response)
+            is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
+            if not is_part or begin is None or begin[1] is None:
+                return None
+            content = await response.aread()
+            return content, begin[0], begin[1], response.headers.get("etag", "")
+        except httpx.TransportError:
+            return None
+        finally:
+            await response.aclose()
 
     # Waiting.
 
@@ -1227,11 +1248,7 @@ class AsyncJob(AsyncTask):
 
         Downloaded once, and kept in `folder`, or in the user's cache (`MOLBOX_CACHE`).
         """
-        if not self.is_over:
-            await self.refresh()
-        # An extended job has other files under the same identifier.
-        end = "".join(filter(str.isalnum, str(self.data.get("finished_at", ""))))
-        stamp = f"{self.id}-{end}"
+        stamp = await self._stamp()
         place = Path(folder).expanduser() if folder else cache_path() / stamp
         if not _results.is_unpacked(place, stamp):
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -1240,6 +1257,37 @@ class AsyncJob(AsyncTask):
             await in_thread(lambda: _results.unpack(bundle, place, stamp))
             bundle.unlink()
         return _results.listed(place)
+
+    async def _stamp(self) -> str:
+        """Names the files: an extended job has others under the same identifier."""
+        if not self.is_over:
+            await self.refresh()
+        return f"{self.id}-{''.join(filter(str.isalnum, str(self.data.get('finished_at', ''))))}"
+
+    async def _few_files(self, is_wanted: Callable[[str], bool]) -> dict[str, Path]:
+        """Files of the bundle: all, but of a large one only those that are wanted."""
+        stamp, path = await self._stamp(), f"/retrieve/job/{self.id}"
+        if _results.is_unpacked(cache_path() / stamp, stamp):
+            return await self.files()
+        end = await self.client._range(path, f"-{_bundle.END_BYTES}")
+        if end is None or end[2] <= _bundle.SMALL_BYTES:
+            return await self.files()
+        content, first, size, etag = end
+        folder, found = cache_path() / f"{stamp}-few", {}
+        try:
+            bundle = _bundle.Remote(content, first, size)
+            for name in bundle.names(is_wanted):
+                found[name] = folder / name
+                if found[name].exists():
+                    continue
+                first, last = bundle.range_of(name)
+                piece = await self.client._range(path, f"{first}-{last}")
+                if piece is None or piece[3] != etag:
+                    return await self.files()
+                _results.keep(found[name], bundle.content(name, piece[0]))
+        except zipfile.BadZipFile:
+            return await self.files()
+        return found
 
     async def universe(self, **options: Any) -> MDAnalysis.Universe:
         """Topology and production trajectory as an `MDAnalysis.Universe`, made with `options`."""
@@ -1253,12 +1301,12 @@ class AsyncJob(AsyncTask):
 
     async def energies(self) -> pandas.DataFrame:
         """The log of every stage: `stage` and `row` index it, columns have units in their names."""
-        files = await self.files()
+        files = await self._few_files(lambda name: name.endswith(".csv"))
         return await in_thread(lambda: _results.energies(files, self._stages()))
 
     async def openmm(self) -> tuple[Any, Any, Any]:
         """`openmm.System`, `openmm.app.Topology`, and the `openmm.State` of the end."""
-        files = await self.files()
+        files = await self._few_files(_results.is_for_openmm)
         return await in_thread(lambda: _results.openmm_objects(files, self._stages()))
 
     async def view(self) -> Any:

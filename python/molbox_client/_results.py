@@ -7,9 +7,10 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._bundle import inner_name
 from ._errors import InvalidRequest, MolboxError
 from ._optional import needed
 
@@ -49,10 +50,10 @@ def unpack(bundle: Path, folder: Path, stamp: str) -> None:
         new = Path(name) / "files"
         with zipfile.ZipFile(bundle) as archive:
             for item in archive.infolist():
-                parts = PurePosixPath(item.filename).parts[1:]
-                if item.is_dir() or not parts or ".." in parts:
+                inner = inner_name(item.filename)
+                if inner is None:
                     continue
-                target = new.joinpath(*parts)
+                target = new / inner
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(item) as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
@@ -62,6 +63,14 @@ def unpack(bundle: Path, folder: Path, stamp: str) -> None:
             shutil.copytree(new, folder, dirs_exist_ok=True)
         else:
             new.rename(folder)
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write a file so that it is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
+        new.write(content)
+    Path(new.name).replace(path)
 
 
 def listed(folder: Path) -> dict[str, Path]:
@@ -168,6 +177,11 @@ def energies(files: Mapping[str, Path], stages: Sequence[str]) -> pandas.DataFra
     tables = {name: pd.read_csv(path) for name, path in logs.items()}
     table: pandas.DataFrame = pd.concat(tables, names=["stage", "row"])
     return table
+
+
+def is_for_openmm(name: str) -> bool:
+    """Whether a file of a bundle is one that `openmm_objects` may read."""
+    return name.startswith("system/system.") or name.endswith(".state.xml")
 
 
 def openmm_objects(files: Mapping[str, Path], stages: Sequence[str]) -> tuple[Any, Any, Any]:

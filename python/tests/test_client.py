@@ -787,6 +787,44 @@ def test_files_are_downloaded_once_and_anew_when_the_job_was_extended(tmp_path: 
     assert energies.loc["production"]["time (ps)"].tolist() == [0.5, 1.0]
 
 
+@pytest.mark.parametrize("is_part", [True, False])
+def test_energies_of_a_large_bundle_are_read_without_its_trajectory(
+    is_part: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    path = tmp_path / "made.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("job/production.csv", "step,time (ps)\n1,0.5\n", zipfile.ZIP_DEFLATED)
+        archive.writestr("job/production.dcd", bytes(1_000_000))
+        archive.writestr("job/system/system.pdb", "END\n")
+    whole, sent = path.read_bytes(), list[int]()
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        wanted = request.headers.get("range", "")
+        if not is_part or not wanted:
+            sent.append(len(whole))
+            return httpx.Response(200, content=whole)
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        part = whole[-int(last) :] if not first else whole[int(first) : int(last) + 1]
+        begin = len(whole) - len(part) if not first else int(first)
+        sent.append(len(part))
+        where = f"bytes {begin}-{begin + len(part) - 1}/{len(whole)}"
+        return httpx.Response(206, headers={"content-range": where}, content=part)
+
+    monkeypatch.setattr("molbox_client._bundle.SMALL_BYTES", 100_000)
+    http = httpx.Client(transport=httpx.MockTransport(answered))
+    job = molbox.Job(
+        molbox.Client("http://service/local", KEY, http=http),
+        example("job_view.200.succeeded.json"),
+    )
+    assert job.energies().loc["production"]["time (ps)"].tolist() == [0.5]
+    assert job.energies().shape == (1, 2)
+    if is_part:
+        assert sum(sent) < 200_000
+    assert list(job.files()) == ["production.csv", "production.dcd", "system/system.pdb"]
+    assert sent.count(len(whole)) == (1 if is_part else 2)
+
+
 def test_a_bundle_whose_structures_are_mmcif_is_read_as_one_of_pdb(tmp_path: Path) -> None:
     """As of systems with more than 99,999 atoms."""
     mda = pytest.importorskip("MDAnalysis")
