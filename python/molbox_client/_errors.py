@@ -92,6 +92,9 @@ class Refused(MolboxError):
         self.status, self.violations = status, violations
         self.request_id, self.retry_after = request_id, retry_after
         text = "; ".join(_line(violation) for violation in violations)
+        if [violation.get("loc") for violation in violations] == [["path"]]:
+            # There is no such operation.
+            text += " (is the address whole? It ends in the stage, as http://127.0.0.1:8080/local)"
         named = f" (request {request_id})" if request_id else ""
         super().__init__(f"{status}: {text}{named}")
 

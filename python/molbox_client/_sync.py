@@ -956,7 +956,10 @@ def _read(model: type[Model], record: Mapping[str, Any]) -> Model:
 def _unreached(url: str, cause: Exception) -> ConnectionFailed:
     # Neither the path of an upload's link, which is a grant, nor a query.
     origin = httpx.URL(url).copy_with(raw_path=b"/")
-    error = ConnectionFailed(f"{str(origin).rstrip('/')}: {cause or type(cause).__name__}")
+    text = f"{str(origin).rstrip('/')}: {cause or type(cause).__name__}"
+    if "refused" in text:
+        text += "; is the service started there, with `molboxd up`?"
+    error = ConnectionFailed(text)
     error.__cause__ = cause
     return error
 

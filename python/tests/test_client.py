@@ -213,6 +213,16 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         molbox.Client(url, KEY)
 
 
+def test_what_is_wrong_with_an_address_is_said_with_what_helps() -> None:
+    nowhere = {"detail": [{"loc": ["path"], "msg": "Not Found", "type": "not_found"}]}
+    client = answering({"GET": httpx.Response(404, json=nowhere)})
+    with pytest.raises(molbox.NotFound, match=r"ends in the stage, as http://127\.0\.0\.1:8080/l"):
+        client.whoami()
+    with molbox.Client("http://127.0.0.1:9/local", KEY, retries=0) as client:
+        with pytest.raises(molbox.ConnectionFailed, match="started there, with `molboxd up`"):
+            client.whoami()
+
+
 # Units.
 
 
