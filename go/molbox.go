@@ -68,8 +68,12 @@ func New(baseURL, key string) (*Client, error) {
 	if key == "" {
 		return nil, errors.New("the API key is empty")
 	}
-	// Go takes headers of its caller to wherever a redirect leads, but for those that it knows to be secrets.
+	// Go takes headers of its caller to wherever a redirect leads, but for those that it knows to be secrets; and it
+	// makes a GET of a POST that is redirected, or sends its body elsewhere.
 	atOrigin := func(request *http.Request, via []*http.Request) error {
+		if via[0].Method != http.MethodGet {
+			return http.ErrUseLastResponse
+		}
 		if len(via) > 5 {
 			return errors.New("more than 5 redirects")
 		}
@@ -216,13 +220,19 @@ func (c *Client) send(
 	})
 }
 
+var errRedirects = errors.New("redirects")
+
 // once sends a request, and makes an error of a refusal.
 func (c *Client) once(request *http.Request) (*http.Response, error) {
 	answer, err := c.HTTP.Do(request)
-	if err != nil || answer.StatusCode < 400 {
+	if err != nil || answer.StatusCode < 300 {
 		return answer, err
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode < 400 {
+		origin := request.URL.Scheme + "://" + request.URL.Host
+		return nil, fmt.Errorf("%s %w to %s; give that address", origin, errRedirects, answer.Header.Get("location"))
+	}
 	refusal := &Refusal{Status: answer.StatusCode, RequestID: answer.Header.Get("x-request-id")}
 	if seconds, err := strconv.Atoi(answer.Header.Get("retry-after")); err == nil {
 		refusal.retryAfter = time.Duration(seconds) * time.Second
@@ -258,7 +268,7 @@ func delayAfter(err error, nth int, canRepeat bool) (time.Duration, bool) {
 	backoff := firstDelay << nth
 	var refusal *Refusal
 	if !errors.As(err, &refusal) {
-		return backoff, canRepeat
+		return backoff, canRepeat && !errors.Is(err, errRedirects)
 	}
 	switch refusal.Status {
 	case http.StatusTooManyRequests:

@@ -62,6 +62,23 @@ func TestTheKeyGoesToNoOtherOrigin(t *testing.T) {
 	}
 }
 
+func TestASubmissionIsNotRedirected(t *testing.T) {
+	n := 0
+	client := serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		n++
+		http.Redirect(w, r, "/moved", []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect}[n-1])
+	})
+	for range 2 {
+		_, err := Post[workflow.JobRecord](context.Background(), client, "/submit/job", workflow.JobCreateParams{})
+		if err == nil || !strings.Contains(err.Error(), "redirects to /moved; give that address") {
+			t.Fatal(err)
+		}
+	}
+	if n != 2 {
+		t.Fatal(n)
+	}
+}
+
 func TestTransientErrorsAreRepeatedWithTheSameIdempotencyKey(t *testing.T) {
 	keys := map[string]int{}
 	client := serve(t, func(w http.ResponseWriter, r *http.Request, nth int) {
