@@ -97,7 +97,8 @@ def margin_url_of(base_url: str) -> str:
 def no_key(url: str) -> InvalidRequest:
     """The error where there is no key for an address."""
     return InvalidRequest(
-        f"api_key: none was given for {url}; set MOLBOX_API_KEY, or log in with `molbox login`"
+        f"api_key: none was given for {url}; set MOLBOX_API_KEY, or log in with `molbox login`, "
+        "which `pip install molbox-cli` brings"
     )
 
 
