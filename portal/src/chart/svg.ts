@@ -26,10 +26,10 @@ export function svgOf({ title, x, y, lines, isHistogram = false, isDotted = fals
   const atX = (value: number) => EDGE.left + ((value - across.from) / across.size) * (WIDTH - EDGE.left - EDGE.right);
   const atY = (value: number) => HEIGHT - EDGE.bottom - ((value - up.from) / up.size) * (HEIGHT - EDGE.top - EDGE.bottom);
   const bottom = HEIGHT - EDGE.bottom;
-  const ticksX = ticks(across).map((value) => `<path d="M${px(atX(value))} ${bottom}v5" stroke="#57606a"/>`
-    + text(atX(value), bottom + 18, "middle", label(value)));
-  const ticksY = ticks(up).map((value) => `<path d="M${EDGE.left} ${px(atY(value))}H${WIDTH - EDGE.right}" stroke="#d9dcdf"/>`
-    + text(EDGE.left - 8, atY(value) + 4, "end", label(value)));
+  const ticksX = labelled(ticks(across)).map(([value, label]) => `<path d="M${px(atX(value))} ${bottom}v5" stroke="#57606a"/>`
+    + text(atX(value), bottom + 18, "middle", label));
+  const ticksY = labelled(ticks(up)).map(([value, label]) => `<path d="M${EDGE.left} ${px(atY(value))}H${WIDTH - EDGE.right}" stroke="#d9dcdf"/>`
+    + text(EDGE.left - 8, atY(value) + 4, "end", label));
   const curves = isHistogram ? lines.map((line) => barsOf(line, atX, atY, half)) : lines.map((line, i) => `<path fill="none" stroke="${COLOURS[i % COLOURS.length]}" ${isDotted ? 'stroke-width="3" stroke-linecap="round"' : 'stroke-width="1.3"'} d="${pathOf(line, atX, atY, isDotted)}"/>`);
   const key = lines.length < 2 ? [] : lines.map((line, i) =>
     `<rect x="${EDGE.left + 8}" y="${EDGE.top + 6 + 16 * i}" width="12" height="3" fill="${COLOURS[i % COLOURS.length]}"/>`
@@ -80,9 +80,20 @@ export function ticks({ from, size }: Span): number[] {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step);
 }
 
-function label(value: number): string {
-  const size = Math.abs(value);
-  return size !== 0 && (size >= 1e6 || size < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(6)));
+/** Ticks with their numbers: with the digits that tell them apart and no more, by powers of ten where that is shorter. */
+export function labelled(ticks: readonly number[]): [number, string][] {
+  const [first = 0, second = first + 1] = ticks;
+  // A logarithm of 0.001 may be a little less than -3.
+  const powerOf = (value: number) => Math.floor(Math.log10(Math.abs(value)) + 1e-9);
+  const last = powerOf(second - first);
+  const plain = ticks.map((value) => value.toFixed(Math.min(Math.max(0, -last), 100)));
+  const powers = ticks.map((value) => {
+    const zero = Math.abs(value) < Math.abs(second - first) / 2;
+    return zero ? "0" : value.toExponential(Math.min(Math.max(0, powerOf(value) - last), 15));
+  });
+  const length = (labels: string[]) => Math.max(...labels.map((label) => label.length));
+  const labels = length(powers) < length(plain) ? powers : plain;
+  return ticks.map((value, i) => [value, labels[i] ?? ""]);
 }
 
 /** A gap in the numbers is a gap in the curve. */
