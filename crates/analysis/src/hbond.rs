@@ -76,7 +76,8 @@ pub enum Between {
     /// One is of the first group, the other of the second.
     Groups(Group, Group),
     /// The same, with a solvent as the second group: its molecules are not distinguished, and those
-    /// that bind two residues of the first group or more are counted as bridges.
+    /// that bind two residues of the first group or more are counted as bridges, and listed by the
+    /// pairs of residues that they join.
     Solvent(Group, Group),
 }
 
@@ -270,6 +271,8 @@ pub(crate) struct Tally {
     counts: Vec<i64>,
     n_bridges: Vec<i64>,
     bonds: FxHashMap<Key, Bond>,
+    /// By the two residues that they join, the lower first.
+    bridges: FxHashMap<[u32; 2], Bridge>,
     scratch: Scratch,
 }
 
@@ -316,6 +319,13 @@ struct Bond {
     episodes: Episodes,
 }
 
+/// Solvent between two residues, whichever molecule it is.
+#[derive(Clone, Copy, Debug)]
+struct Bridge {
+    n_residues: u64,
+    episodes: Episodes,
+}
+
 impl Task for Search {
     type Tally = Tally;
 
@@ -324,7 +334,7 @@ impl Task for Search {
     }
 
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
-        let Tally { scratch: Scratch { neighbours, a, b, bound }, bonds, .. } = tally;
+        let Tally { scratch: Scratch { neighbours, a, b, bound }, bonds, bridges, .. } = tally;
         let cell = view.frame.cell().filter(|_| self.request.nearest_image);
         a.read(view.frame, &self.a);
         a.read_hydrogens(view.frame, cell, &self.a);
@@ -379,15 +389,27 @@ impl Task for Search {
                 },
             );
         }
+        let mut n_bridges = 0;
+        for_bridges(bound, |residues| {
+            n_bridges += 1;
+            for pair in pairs(residues) {
+                let bridge = Bridge { n_residues: 1, episodes: now };
+                bridges.entry(pair).and_modify(|sum| sum.append(bridge)).or_insert(bridge);
+            }
+        });
         tally.n_frames += 1;
         tally.counts.push(count);
-        tally.n_bridges.push(n_bridges(bound));
+        tally.n_bridges.push(n_bridges);
     }
 
     fn append(&self, tally: &mut Tally, next: Tally) {
         for (key, bond) in next.bonds {
             let bond = Bond { episodes: bond.episodes.shifted(tally.n_frames), ..bond };
             tally.bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
+        }
+        for (pair, bridge) in next.bridges {
+            let bridge = Bridge { episodes: bridge.episodes.shifted(tally.n_frames), ..bridge };
+            tally.bridges.entry(pair).and_modify(|sum| sum.append(bridge)).or_insert(bridge);
         }
         tally.n_frames += next.n_frames;
         tally.counts.extend(next.counts);
@@ -410,10 +432,14 @@ impl Task for Search {
                 "residues of the second group that bind two residues of the first or more";
             per_frame.push(Column::integers("bridges", description, tally.n_bridges));
         }
-        Outcome::Tables(vec![
+        let mut tables = vec![
             self.table("hydrogen_bonds", "Hydrogen bonds", self.columns(&bonds, frames)),
             self.table("hydrogen_bonds_by_frame", "Hydrogen bonds in each frame", per_frame),
-        ])
+        ];
+        if let Between::Solvent(..) = self.request.between {
+            tables.push(self.bridges(tally.bridges.into_iter().collect(), frames));
+        }
+        Outcome::Tables(tables)
     }
 }
 
@@ -561,6 +587,38 @@ impl Search {
         Table::new(kind, title, definition, groups, columns)
     }
 
+    /// A row for each pair of residues that solvent joins, the most frequent first.
+    fn bridges(&self, mut bridges: Vec<([u32; 2], Bridge)>, frames: &Frames<'_>) -> Table {
+        bridges.sort_unstable_by_key(|(pair, bridge)| {
+            (std::cmp::Reverse((bridge.episodes.n_frames(), bridge.n_residues)), *pair)
+        });
+        let labels = |k: usize| {
+            let residues = bridges.iter().map(|(pair, _)| pair[k] as usize);
+            residues.map(|residue| frames.topology.residue_label(residue)).collect()
+        };
+        let numbers = |k: usize| bridges.iter().map(|(pair, _)| i64::from(pair[k]) + 1).collect();
+        let number = "number of the residue, counted from 1";
+        let mut columns = vec![
+            Column::texts("residue_a", "chain and residue", labels(0)),
+            Column::texts("residue_b", "chain and residue", labels(1)),
+            Column::integers("residue_a_number", number, numbers(0)),
+            Column::integers("residue_b_number", number, numbers(1)),
+            Column::integers(
+                "bridges",
+                "solvent residues between the two, summed over frames",
+                bridges.iter().map(|(_, bridge)| bridge.n_residues as i64).collect(),
+            ),
+        ];
+        columns.extend(Episodes::columns(bridges.iter().map(|(_, it)| &it.episodes), frames));
+        let table = self.table("solvent_bridges", "Solvent between two residues", columns);
+        let definition = format!(
+            "pairs of residues of the first group that a residue of the second binds both, \
+             whichever it is, by hydrogen bonds: {}",
+            table.definition
+        );
+        Table { definition, ..table }
+    }
+
     fn columns(&self, bonds: &[(Key, Bond)], frames: &Frames<'_>) -> Vec<Column> {
         let [donors, hydrogens, acceptors] = [0, 1, 2].map(|k| {
             bonds.iter().map(|(key, _)| self.label(key[k] as usize, frames.topology)).collect()
@@ -634,11 +692,25 @@ fn angle_deg(cosine: f64) -> f64 {
     cosine.clamp(-1.0, 1.0).acos().to_degrees()
 }
 
-/// Solvent residues that bind more than one residue of the other group.
-fn n_bridges(bound: &mut Vec<[u32; 2]>) -> i64 {
+impl Bridge {
+    fn append(&mut self, next: Self) {
+        self.n_residues += next.n_residues;
+        self.episodes.append(next.episodes);
+    }
+}
+
+/// Calls `found` with the residues, in ascending order, that each solvent residue binds which binds
+/// more than one; `bound` has each of both once for each hydrogen bond.
+fn for_bridges(bound: &mut Vec<[u32; 2]>, found: impl FnMut(&[[u32; 2]])) {
     bound.sort_unstable();
     bound.dedup();
-    bound.chunk_by(|a, b| a[0] == b[0]).filter(|residues| residues.len() > 1).count() as i64
+    bound.chunk_by(|a, b| a[0] == b[0]).filter(|bonds| bonds.len() > 1).for_each(found);
+}
+
+/// All pairs of the second of each.
+fn pairs(bonds: &[[u32; 2]]) -> impl Iterator<Item = [u32; 2]> {
+    let numbered = bonds.iter().enumerate();
+    numbered.flat_map(move |(n, [_, a])| bonds[n + 1..].iter().map(move |[_, b]| [*a, *b]))
 }
 
 impl Positions {

@@ -278,6 +278,35 @@ fn hydrogen_bonds_with_water_agree() {
 }
 
 #[test]
+fn bridges_join_the_residues_that_they_do_in_cpptraj() {
+    // Two residues, waters between them summed over frames, frames, and runs of frames: from what
+    // `hbond … series solventdonor :HOH solventacceptor :HOH@O image` of cpptraj 7.6.2 lists as
+    // water(residue+residue+) of each frame.
+    #[rustfmt::skip]
+    let expected = [
+        [1, 2, 3, 3, 3], [1, 12, 2, 2, 2], [2, 3, 1, 1, 1], [4, 5, 29, 29, 8],
+        [4, 7, 1, 1, 1], [5, 6, 3, 3, 1], [5, 10, 9, 9, 4], [5, 12, 1, 1, 1],
+        [6, 13, 7, 7, 4], [6, 14, 6, 6, 4], [6, 21, 2, 2, 2], [8, 9, 38, 38, 19],
+        [10, 12, 5, 5, 3], [11, 12, 13, 12, 7], [13, 14, 6, 6, 4], [17, 18, 45, 34, 14],
+        [17, 24, 4, 4, 3], [20, 21, 38, 37, 15], [23, 24, 3, 3, 2],
+    ];
+    let [case, _] = Case::both();
+    let between = Between::Solvent(case.group(":1-24"), case.group(":HOH"));
+    let analyses = || vec![Analysis::HydrogenBonds(HydrogenBonds::new(between.clone()))];
+    for n_threads in [1, 3] {
+        let report = case.run(analyses(), Images::Unwrapped, 1, n_threads);
+        let table = report.tables.iter().find(|table| table.kind == "solvent_bridges").unwrap();
+        let columns = ["residue_a_number", "residue_b_number", "bridges", "frames", "episodes"]
+            .map(|name| integers(table, name));
+        assert!(columns[3].is_sorted_by(|a, b| a >= b), "the most frequent come first");
+        let mut rows: Vec<[i64; 5]> =
+            (0..table.n_rows()).map(|row| [0, 1, 2, 3, 4].map(|k| columns[k][row])).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, expected);
+    }
+}
+
+#[test]
 fn hydrogen_bonds_by_the_criteria_of_mdtraj_agree() {
     let numbered = |table: &Table, row: usize| {
         ["donor_atom", "hydrogen_atom", "acceptor_atom"].map(|name| integers(table, name)[row] - 1)
