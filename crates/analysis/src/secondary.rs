@@ -119,11 +119,15 @@ fn backbones(topology: &Topology, group: &Group) -> Vec<(usize, [usize; 4])> {
     all.filter(|(_, atoms)| atoms.iter().any(|atom| group.atoms.contains(*atom))).collect()
 }
 
+/// What the carbonyl oxygen is called, at the end of a chain by CHARMM and by the force fields of
+/// GROMACS.
+const OXYGENS: [&str; 4] = ["O", "OT1", "OC1", "O1"];
+
 /// N, CA, C and O of a residue, if it has them.
 fn backbone(topology: &Topology, residue: usize) -> Option<[usize; 4]> {
     let find =
         |name| topology.residue_atoms(residue).find(|atom| topology.atom(*atom).name == name);
-    Some([find("N")?, find("CA")?, find("C")?, find("O").or_else(|| find("OT1"))?])
+    Some([find("N")?, find("CA")?, find("C")?, OXYGENS.into_iter().find_map(find)?])
 }
 
 /// How far it is from the end of a strand to the start of another, if that comes after.

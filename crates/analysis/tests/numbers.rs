@@ -396,6 +396,25 @@ fn secondary_structure_agrees() {
 }
 
 #[test]
+fn the_end_of_a_chain_has_a_state_whatever_its_oxygen_is_called() {
+    let [mut case, _] = Case::both();
+    let text = fs::read_to_string(data("mini.pdb")).unwrap();
+    let [atom, other] =
+        ["  O   LYS A  11 ", "  OXT LYS A  11 "].map(|name| text.find(name).unwrap());
+    for names in [["  OT1", "  OT2"], ["  OC1", "  OC2"], ["  O1 ", "  O2 "]] {
+        let mut text = text.clone();
+        for (at, name) in [atom, other].into_iter().zip(names) {
+            text.replace_range(at..at + name.len(), name);
+        }
+        case.topology = Structure::from_pdb(&text).unwrap().topology;
+        let group = case.group(":1-24");
+        let analysis = Analysis::SecondaryStructure(SecondaryStructure { group });
+        let report = case.run(vec![analysis], Images::Unwrapped, 1, 2);
+        assert_eq!(texts(&report.tables[1], "codes"), shapes()["mini_md"].secondary, "{names:?}");
+    }
+}
+
+#[test]
 fn secondary_structure_with_helices_agrees() {
     let structure = Structure::open(&data("helices.pdb")).unwrap();
     let positions = structure.positions.iter().map(|x| x.map(|x| x as f32)).collect();
