@@ -61,6 +61,8 @@ pub enum Warning {
     },
     /// There is only one frame.
     OneFrame,
+    /// The structure has coarse grains in place of atoms.
+    CoarseGrains,
     /// Atoms without a mass do not count where atoms are weighted by mass.
     NoMass {
         /// Which analysis of the request.
@@ -183,6 +185,11 @@ impl fmt::Display for Warning {
             Self::OneFrame => f.write_str(
                 "only one frame was analysed: deviations from it are 0 by definition, and \
                  fluctuations cannot be measured, so that their tables are empty",
+            ),
+            Self::CoarseGrains => f.write_str(
+                "the structure has no atoms, as they are farther from each other than bonds are \
+                 long: they are taken for coarse grains, without elements, that count the same \
+                 where atoms are weighted by mass; a PSF or prmtop file has their masses and bonds",
             ),
             Self::NoMass { label, n_atoms, .. } => write!(
                 f,

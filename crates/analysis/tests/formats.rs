@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use common::{Random, data, frames, parameters};
 use molbox_analysis::{
     AtomSet, Control, Element, Error, Excerpt, Files, Frame, FrameRange, Group, Mask, MaskWarning,
-    Params, Series, Structure, Topology, TopologyFile, Trajectory, Values, analyze_files,
+    Params, Series, Structure, Topology, TopologyFile, Trajectory, Values, Warning, analyze_files,
 };
 use serde::Deserialize;
 
@@ -679,6 +679,56 @@ fn gro_positions_have_any_precision_and_cells_any_shape() {
     assert_eq!(Structure::from_text(&(text.to_owned() + text)).unwrap().n_models, 2);
     let none = text.replace("3.0   3.0   2.0   0.0   0.0   0.0   0.0   1.5   1.5", "0.0 0.0 0.0");
     assert!(Structure::from_text(&none).unwrap().cell.is_none());
+}
+
+/// A GRO file of three lipids of Martini along z, one broken across the box, with water and an ion.
+fn martini() -> String {
+    const LIPID: [&str; 12] =
+        ["NC3", "PO4", "GL1", "GL2", "C1A", "C2A", "C3A", "C4A", "C1B", "C2B", "C3B", "C4B"];
+    let mut lines = Vec::new();
+    let mut add = |number: usize, residue: &str, name: &str, at: [f64; 3]| {
+        let [x, y, z] = at.map(|nm| nm.rem_euclid(6.0));
+        let n = lines.len() + 1;
+        lines.push(format!("{number:5}{residue:<5}{name:>5}{n:5}{x:8.3}{y:8.3}{z:8.3}"));
+    };
+    for lipid in 0..3 {
+        for (n, name) in LIPID.into_iter().enumerate() {
+            // Two chains side by side.
+            let (across, along) = if n < 8 { (0.0, n) } else { (0.4, n - 4) };
+            let z = 1.3 * lipid as f64 + 0.4 * along as f64;
+            add(lipid + 1, "DPPC", name, [1.0 + across, 1.0, z]);
+        }
+    }
+    for n in 0..4 {
+        add(4 + n, "W", "W", [4.0 + 0.4 * n as f64, 4.0, 1.0]);
+    }
+    add(8, "ION", "NA+", [5.0, 5.0, 5.0]);
+    format!("lipids\n{}\n{}\n   6.00000   6.00000   6.00000\n", lines.len(), lines.join("\n"))
+}
+
+#[test]
+fn coarse_grains_are_no_atoms_and_their_molecules_hold_together() {
+    let file = TopologyFile::from_text(&martini()).unwrap();
+    let topology = file.topology();
+    assert!(topology.atoms().all(|atom| atom.element.is_none()), "PO4 is no phosphorus");
+    assert_eq!(topology.n_molecules(), 3 + 4 + 1);
+    assert_eq!(Group::solute(topology).atoms.len(), 36, "water and ions are single grains");
+    assert_eq!(file.warning(), Some(Warning::CoarseGrains));
+    let file = TopologyFile::open(&self::file("pep.gro")).unwrap();
+    assert_eq!(file.warning(), None);
+    assert_eq!(file.topology().atom(0).element, Some(Element::N), "of a peptide");
+}
+
+#[test]
+fn a_box_of_gro_whose_numbers_touch_is_read() {
+    let text = text("pep.gro");
+    let (atoms, _) = text.trim_end().rsplit_once('\n').unwrap();
+    let cell = |line: &str| Structure::from_gro(&format!("{atoms}\n{line}\n")).unwrap().cell;
+    let lengths = cell("40000.0000040000.00000  123.50000").unwrap().lengths();
+    assert_eq!(lengths, [400_000.0, 400_000.0, 1235.0]);
+    let nine = "1000.000001000.000001000.00000   0.00000   0.00000   0.00000   0.00000 500.00000 500.00000";
+    let vectors = cell(nine).unwrap().vectors();
+    assert_eq!(vectors[2], [5000.0, 5000.0, 10_000.0]);
 }
 
 fn column(topology: &Path, trajectory: &[PathBuf], params: &Params) -> Vec<f64> {

@@ -1,8 +1,8 @@
 //! GRO: fixed columns in nm, as GROMACS writes structures.
 
-use super::bonds;
 use super::guess::{element_by_name, element_of_lone};
 use super::structure::{Parts, Record, Structure};
+use super::{bonds, coarse};
 use crate::Cell;
 use crate::error::{FormatError, FormatErrorKind, Place};
 
@@ -60,7 +60,11 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     let cell = cell(line)
         .map_err(|()| error(Place::Line(n), "a box of 3 or 9 numbers, or zeros for none", line))?;
     let mut bonds = Vec::new();
-    bonds::complete(&parts, cell.as_ref(), &mut bonds);
+    if coarse::is_coarse(&parts, cell.as_ref()) {
+        coarse::complete(&mut parts, cell.as_ref(), &mut bonds);
+    } else {
+        bonds::complete(&parts, cell.as_ref(), &mut bonds);
+    }
     // Each model has as many lines, if it is one of these atoms.
     let n_lines = n_atoms.saturating_add(3);
     let n_models = 1 + lines.filter(|(_, line)| !line.trim_ascii().is_empty()).count() / n_lines;
@@ -115,7 +119,7 @@ fn atom(line: &str, width: usize) -> Option<Atom<'_>> {
 fn cell(line: &str) -> Result<Option<Cell>, ()> {
     let numbers: Result<Vec<f64>, _> =
         line.split_ascii_whitespace().take(10).map(str::parse).collect();
-    let numbers = numbers.map_err(drop)?;
+    let numbers = numbers.or_else(|_| touching(line)).map_err(drop)?;
     let nm = match numbers[..] {
         [x, y, z] => [[x, 0.0, 0.0], [0.0, y, 0.0], [0.0, 0.0, z]],
         [ax, by, cz, ay, az, bx, bz, cx, cy] => [[ax, ay, az], [bx, by, bz], [cx, cy, cz]],
@@ -125,6 +129,17 @@ fn cell(line: &str) -> Result<Option<Cell>, ()> {
         return Ok(None);
     }
     Cell::from_vectors(nm.map(|edge| edge.map(|x| x * ANGSTROM_PER_NM))).map(Some).ok_or(())
+}
+
+/// Numbers with as many decimals as the first has, of large boxes without blanks between.
+fn touching(line: &str) -> Result<Vec<f64>, std::num::ParseFloatError> {
+    let mut points = line.bytes().enumerate().filter(|(_, byte)| *byte == b'.');
+    let width = match (points.next(), points.next()) {
+        (Some((first, _)), Some((second, _))) => second - first,
+        _ => line.len(),
+    };
+    let columns = line.trim_ascii_end().as_bytes().chunks(width.max(1)).take(10);
+    columns.map(|column| String::from_utf8_lossy(column).trim_ascii().parse()).collect()
 }
 
 fn error(place: Place, expected: &'static str, found: &str) -> FormatError {

@@ -1,6 +1,7 @@
 //! Structures and trajectories from files.
 
 mod bonds;
+mod coarse;
 mod contents;
 mod dcd;
 mod decimal;
@@ -94,6 +95,9 @@ impl TopologyFile {
     /// What may be wrong with it for naming the atoms of a trajectory.
     pub fn warning(&self) -> Option<Warning> {
         let Self::Structure(structure) = self else { return None };
+        if structure.is_coarse() {
+            return Some(Warning::CoarseGrains);
+        }
         let n_atoms = structure.n_far_hydrogens();
         (n_atoms > 0).then_some(Warning::FarHydrogens { n_atoms })
     }

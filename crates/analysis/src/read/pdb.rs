@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Read as _};
 
 use super::bonds::{self, Family};
+use super::coarse;
 use super::contents::{Census, Contents, Listed};
 use super::guess::{bare, element_of_lone};
 use super::structure::{self, BYTE_ORDER_MARK, Parts, Record, Structure, without_mark};
@@ -17,7 +18,11 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
         file.line(line).map_err(|problem| error(Place::Line(n + 1), problem))?;
     }
     let mut bonds = file.bonds();
-    bonds::complete(&file.parts, file.cell.as_ref(), &mut bonds);
+    if coarse::is_coarse(&file.parts, file.cell.as_ref()) {
+        coarse::complete(&mut file.parts, file.cell.as_ref(), &mut bonds);
+    } else {
+        bonds::complete(&file.parts, file.cell.as_ref(), &mut bonds);
+    }
     file.parts
         .finish(file.cell, file.n_models.max(1), bonds)
         .map_err(|problem| error(Place::Whole, problem))

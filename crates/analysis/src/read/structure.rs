@@ -36,6 +36,11 @@ pub(super) fn without_mark(text: &str) -> &str {
 const LONGEST_TO_HYDROGEN: f64 = 1.6;
 
 impl Structure {
+    /// Whether it has coarse grains in place of atoms.
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.topology.atoms().all(|atom| atom.element.is_none())
+    }
+
     /// Hydrogens that are far from what they were bonded to, the nearest heavy atom of their residue.
     /// In a structure that is in pieces and has no cell that is another than theirs.
     pub(crate) fn n_far_hydrogens(&self) -> usize {
