@@ -73,7 +73,9 @@ pub use group::{Group, Weights};
 pub use gyration::Gyration;
 pub use hbond::{Between, Criterion, HydrogenBonds};
 pub use linkage::{Cut, Linkage};
-pub use mask::{Expected, Kind, Mask, MaskWarning, ParseError, SelectError, Selection};
+pub use mask::{
+    Expected, Kind, Mask, MaskWarning, ParseError, SelectError, Selection, WithoutImages,
+};
 pub use matching::ReferenceStructure;
 pub use membrane::Membrane;
 pub use mmcif::MmcifWriter;

@@ -983,7 +983,12 @@ impl Selecting<'_> {
                     warnings.into_iter().map(|warning| Warning::Mask { at: at.clone(), warning });
                 self.warnings.extend(placed);
                 self.warnings.extend(self.solvent_too(at, &label, &atoms));
-                self.warnings.extend(self.no_images(at, mask, &atoms));
+                let difference = self.cell.and_then(|cell| {
+                    mask.without_images(self.topology, self.positions, cell, &atoms)
+                });
+                let at = at.clone();
+                self.warnings
+                    .extend(difference.map(|difference| Warning::NoImages { at, difference }));
                 atoms
             }
             Err(error) => {
@@ -992,28 +997,6 @@ impl Selecting<'_> {
             }
         };
         Group { label, atoms }
-    }
-
-    /// A warning about a mask whose distances end at the faces of the cell, where that decides what
-    /// it selects.
-    fn no_images(&self, at: &Field, mask: &Mask, atoms: &AtomSet) -> Option<Warning> {
-        let cell = self.cell.filter(|_| mask.needs_positions())?;
-        // What selects something without images has something to measure from.
-        let with = mask.select_with_images(self.topology, self.positions, cell).ok()?;
-        let differ = || {
-            let all = 0..self.topology.n_atoms();
-            all.filter(|atom| atoms.contains(*atom) != with.contains(*atom))
-        };
-        let first = self.topology.atom_label(differ().next()?);
-        let n_only_with = differ().filter(|atom| with.contains(*atom)).count();
-        let n_only_without = differ().count() - n_only_with;
-        Some(Warning::NoImages {
-            at: at.clone(),
-            mask: mask.to_string(),
-            n_only_without,
-            n_only_with,
-            first,
-        })
     }
 
     /// A warning about a mask that selects both molecules and what surrounds them: a range of

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::mask::MaskWarning;
+use crate::mask::{MaskWarning, WithoutImages};
 use crate::violation::Field;
 
 /// Something about a request or its files that may make the numbers other than expected.
@@ -113,14 +113,8 @@ pub enum Warning {
     NoImages {
         /// Where in the parameters.
         at: Field,
-        /// The mask.
-        mask: String,
-        /// Atoms that it selects only without images.
-        n_only_without: usize,
-        /// Atoms that it would select only with them.
-        n_only_with: usize,
-        /// The first of either.
-        first: String,
+        /// What it would select otherwise.
+        difference: WithoutImages,
     },
     /// A mask may not select what was meant.
     Mask {
@@ -210,22 +204,11 @@ impl fmt::Display for Warning {
                 "{at}: {n_atoms} of the {n_selected} atoms that {mask} selects are of water and ions, the \
                  first {first}; leave these out, as by `&!:HOH,NA,CL`, where the molecules alone are meant"
             ),
-            Self::NoImages { at, mask, n_only_without, n_only_with, first } => {
-                write!(
-                    f,
-                    "{at}: distances in {mask} are measured without periodic images; between nearest \
-                     images it would select "
-                )?;
-                let more = count(*n_only_with, "more");
-                let fewer = count(*n_only_without, "fewer");
-                let counts: Vec<String> = [more, fewer].into_iter().flatten().collect();
-                write!(
-                    f,
-                    "{}, the first {first}; give a structure that has the molecule in the middle of \
-                     its cell where these are meant",
-                    counts.join(" and ")
-                )
-            }
+            Self::NoImages { at, difference } => write!(
+                f,
+                "{at}: {difference}; give a structure that has the molecule in the middle of its \
+                 cell where these are meant"
+            ),
             Self::Mask { at, warning } => write!(f, "{at}: {warning}"),
         }
     }
@@ -235,12 +218,6 @@ impl Serialize for Warning {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
-}
-
-/// `1 atom more`, `3 atoms fewer`; nothing where there is none.
-fn count(n: usize, than: &str) -> Option<String> {
-    let atoms = if n == 1 { "atom" } else { "atoms" };
-    (n > 0).then(|| format!("{n} {atoms} {than}"))
 }
 
 /// Numbers in ascending order as text, `3, 7-9, 15`; beyond some, how many more there are.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::{Written, dcd};
-use molbox_analysis::{Control, Files, Params, Warning, analyze_files};
+use molbox_analysis::{Control, Files, Params, Warning, WithoutImages, analyze_files};
 
 /// A ligand next to a face of a cube of 20 Å, water beside it, far from it and across the face.
 const POSITIONS: [[f32; 3]; 5] = [
@@ -73,10 +73,10 @@ fn warned(of: &str, structure_has_cell: bool, trajectory_has_cell: bool) -> Vec<
 fn a_distance_that_ends_at_a_face_is_warned_of_with_what_it_misses() {
     for [of_structure, of_trajectory] in [[true, true], [true, false], [false, true]] {
         let warnings = warned(":HOH&(:LIG<:3.0)", of_structure, of_trajectory);
-        let [Warning::NoImages { n_only_with, n_only_without, first, at, .. }] = &warnings[..]
-        else {
+        let [Warning::NoImages { at, difference }] = &warnings[..] else {
             panic!("{warnings:?}");
         };
+        let WithoutImages { n_only_with, n_only_without, first, .. } = difference;
         assert_eq!((*n_only_with, *n_only_without, first.as_str()), (1, 0, "A:HOH4@O"));
         assert!(at.to_string().starts_with("distance_masks"), "{at}");
         assert!(warnings[0].to_string().contains("1 atom more, the first A:HOH4@O"));

@@ -18,6 +18,7 @@
 //! hold any printable ASCII; elements match in any case; `:;10A` takes an insertion code; residues
 //! and molecules are the topology's own, never guessed from distances.
 
+mod images;
 mod near;
 mod parse;
 mod select;
@@ -27,6 +28,7 @@ mod syntax;
 use std::fmt;
 use std::str::FromStr;
 
+pub use images::WithoutImages;
 pub use parse::{Expected, ParseError};
 pub use selection::{MaskWarning, SelectError, Selection};
 pub use syntax::Kind;
@@ -91,6 +93,30 @@ impl Mask {
         let selection =
             select::select(&self.expr, Vec::new(), topology, Some(positions), Some(cell))?;
         Ok(selection.atoms)
+    }
+
+    /// How the atoms that it has [selected](Self::select) differ from those that it would select
+    /// between nearest images; none where they do not.
+    pub fn without_images(
+        &self,
+        topology: &Topology,
+        positions: &[[f64; 3]],
+        cell: &Cell,
+        atoms: &AtomSet,
+    ) -> Option<WithoutImages> {
+        if !self.needs_positions() {
+            return None;
+        }
+        // What selects something without images has something to measure from.
+        let with = self.select_with_images(topology, positions, cell).ok()?;
+        let differ = || {
+            let all = 0..topology.n_atoms();
+            all.filter(|atom| atoms.contains(*atom) != with.contains(*atom))
+        };
+        let first = topology.atom_label(differ().next()?);
+        let n_only_with = differ().filter(|atom| with.contains(*atom)).count();
+        let n_only_without = differ().count() - n_only_with;
+        Some(WithoutImages { mask: self.to_string(), n_only_without, n_only_with, first })
     }
 
     /// Whether a distance is part of the mask.
