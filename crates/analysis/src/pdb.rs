@@ -2,17 +2,23 @@
 
 use std::fmt::Write as _;
 
+use crate::cell::sub;
 use crate::{AtomSet, Topology};
 
 /// What the six columns of a B-factor hold.
 const LARGEST_B_FACTOR: f64 = 999.99;
+
+/// What the eight columns of a coordinate hold, in Å.
+const SMALLEST_POSITION: f64 = -999.999;
+const LARGEST_POSITION: f64 = 9999.999;
 
 /// The atoms of a topology at these positions in Å, each with a number in place of its B-factor;
 /// one that takes more than its six columns is written as the largest that does not, and a remark
 /// says of how many that is so.
 ///
 /// Chains have the first letter of their identifier, and numbers beyond what columns hold start
-/// again from 0, as other programs do.
+/// again from 0, as other programs do. Where a position is beyond them, all are moved alike, so that
+/// the first atom is in the origin.
 pub(crate) fn pdb(
     topology: &Topology,
     atoms: &AtomSet,
@@ -29,6 +35,8 @@ pub(crate) fn pdb(
         writeln!(text, "REMARK 250 {n_cut} B-FACTORS ABOVE {LARGEST_B_FACTOR} ARE WRITTEN AS THAT")
             .expect("a string takes what is written to it");
     }
+    let is_beyond = |x: &f64| !(SMALLEST_POSITION..=LARGEST_POSITION).contains(x);
+    let origin = if positions.iter().flatten().any(is_beyond) { positions[0] } else { [0.0; 3] };
     for (n, idx) in atoms.iter().enumerate() {
         let atom = topology.atom(idx);
         let residue = topology.residue(atom.residue);
@@ -40,7 +48,7 @@ pub(crate) fn pdb(
         } else {
             format!("{:<4.4}", atom.name)
         };
-        let [x, y, z] = positions[n];
+        let [x, y, z] = sub(positions[n], origin);
         writeln!(
             text,
             "ATOM  {:>5} {name} {:<4.4}{chain}{:>4}{}   {x:>8.3}{y:>8.3}{z:>8.3}  1.00{:>6.2}          \
@@ -70,5 +78,19 @@ mod tests {
         let of = |b_factor| pdb(&topology, &AtomSet::all(1), &[[0.0; 3]], &[b_factor], "B");
         assert!(of(1234.5).contains("REMARK 250 1 B-FACTORS ABOVE 999.99 ARE WRITTEN AS THAT\n"));
         assert!(!of(999.99).contains("ABOVE") && of(1234.5).contains("  1.00999.99 "));
+    }
+
+    #[test]
+    fn what_is_far_from_the_origin_is_moved_and_keeps_its_columns() {
+        let lines = "ATOM      1  CA  ALA A   1       0.000   0.000   0.000  1.00  0.00           C\n\
+             ATOM      2  CB  ALA A   1       1.500   0.000   0.000  1.00  0.00           C\n";
+        let topology = Structure::from_pdb(lines).unwrap().topology;
+        let far = [[-1000.25, 3.0, 0.0], [-998.75, 3.0, 0.0]];
+        let text = pdb(&topology, &AtomSet::all(2), &far, &[1.0; 2], "B");
+        let again = Structure::from_pdb(&text).unwrap().positions;
+        assert_eq!(again, [[0.0; 3], [1.5, 0.0, 0.0]]);
+        let near = [[-999.25, 3.0, 0.0], [9998.75, 3.0, 0.0]];
+        let text = pdb(&topology, &AtomSet::all(2), &near, &[1.0; 2], "B");
+        assert_eq!(Structure::from_pdb(&text).unwrap().positions, near);
     }
 }
