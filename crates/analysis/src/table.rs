@@ -110,8 +110,10 @@ impl Column {
         name: impl Into<String>,
         unit: Option<&'static str>,
         definition: impl Into<String>,
-        values: Vec<f64>,
+        mut values: Vec<f64>,
     ) -> Self {
+        // A sum of nothing is -0.0, which no measurement is.
+        values.iter_mut().for_each(|value| *value += 0.0);
         Self {
             name: name.into(),
             unit,

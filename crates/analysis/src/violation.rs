@@ -125,7 +125,9 @@ pub enum ViolationKind {
     #[error("no mask")]
     NoMask,
     /// One atom is superposed on itself exactly, so that nothing is measured.
-    #[error("{mask:?} selects one atom, and one atom is superposed exactly; take two or more")]
+    #[error(
+        "{mask:?} selects one atom, which has no other to be superposed with or measured from; take two or more"
+    )]
     OneAtom {
         /// The mask.
         mask: String,
