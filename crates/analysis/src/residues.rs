@@ -1,13 +1,20 @@
 //! What an axis of residues shows beside numbers: chains and secondary structure.
 
-use crate::read::Frame;
+use crate::read::{Frame, Series};
 use crate::secondary::SecondaryStructure;
 use crate::setup::Setup;
 use crate::table::{Table, Values};
 use crate::{AtomSet, Group, Topology};
 
 /// Kinds of tables whose rows are residues or pairs of them, and that are drawn along residues.
-const ALONG_RESIDUES: [&str; 4] = ["rmsf", "rmsf_by_residue", "contacts", "native_contacts"];
+const ALONG_RESIDUES: [&str; 6] = [
+    "rmsf",
+    "rmsf_by_residue",
+    "contacts",
+    "native_contacts",
+    "secondary_structure",
+    "surface_area",
+];
 
 /// The residues of a topology, water left out, for the axes of figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,13 +74,21 @@ impl ResidueAxis {
             folds[residue] = fold;
             has_assigned = true;
         }
-        if !has_assigned {
-            for (residue, code) in of_first_frame(setup).unwrap_or_default() {
-                folds[residue] = Fold::of(code);
-            }
+        if has_assigned {
+            return Self { residues: residues(topology, &folds), origin: "most of the frames" };
         }
-        let origin = if has_assigned { "most of the frames" } else { "the first analysed frame" };
-        Self { residues: residues(topology, &folds), origin }
+        let first = setup.frames.analyzed.first().copied().unwrap_or_default();
+        Self::of_frame(topology, setup.frames.trajectory, first)
+    }
+
+    /// The residues with the secondary structure that they have in a frame, or without any where
+    /// that is missing or has a damaged atom: what decorates a figure must not end it.
+    pub fn of_frame(topology: &Topology, trajectory: &Series, frame: usize) -> Self {
+        let mut folds = vec![Fold::Other; topology.n_residues()];
+        for (residue, code) in states(topology, trajectory, frame).unwrap_or_default() {
+            folds[residue] = Fold::of(code);
+        }
+        Self { residues: residues(topology, &folds), origin: "the first analysed frame" }
     }
 }
 
@@ -107,15 +122,16 @@ fn most_frequent(table: &Table) -> Option<Vec<(usize, Fold)>> {
     Some(folds.collect())
 }
 
-/// The states of all residues with a backbone in the first frame that is analysed. None where that
-/// has a damaged atom that no analysis needs: what decorates a figure must not end it.
-fn of_first_frame(setup: &Setup<'_>) -> Option<Vec<(usize, char)>> {
-    let topology = setup.topology();
+/// The states of all residues with a backbone in a frame.
+fn states(topology: &Topology, trajectory: &Series, frame: usize) -> Option<Vec<(usize, char)>> {
+    if trajectory.n_atoms() != topology.n_atoms() || frame >= trajectory.n_frames() {
+        return None;
+    }
     let group = Group { label: "*".to_owned(), atoms: AtomSet::all(topology.n_atoms()) };
     let request = SecondaryStructure { group };
-    let plan = setup.frames.trajectory.read_plan(&request.atoms(topology));
+    let plan = trajectory.read_plan(&request.atoms(topology));
     let assignment = request.assignment(topology, |atom| plan.slot(atom))?;
-    let mut frame = Frame::new();
-    setup.frames.trajectory.read(*setup.frames.analyzed.first()?, &plan, &mut frame).ok()?;
-    Some(assignment.of_frame(&frame))
+    let mut into = Frame::new();
+    trajectory.read(frame, &plan, &mut into).ok()?;
+    Some(assignment.of_frame(&into))
 }

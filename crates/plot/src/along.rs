@@ -26,49 +26,95 @@ impl Figure {
                 // One chain of which nothing is known is what the axis is.
                 (track.spans.len() > 1 || !track.folds.is_empty()).then(|| vec![track])
             }),
+            "secondary_structure" | "surface_area" => through_system(table, axis),
             _ => None,
         };
-        let tracks = tracks.filter(|tracks| tracks.len() <= MAX_TRACKS).unwrap_or_default();
+        let tracks = tracks.unwrap_or_default();
         let has_folds = tracks.iter().any(|track| !track.folds.is_empty());
         let track_note = if has_folds { format!("in {}", axis.origin) } else { String::new() };
         Some(Self { tracks, track_note, ..figure })
     }
 }
 
-/// A row for each chain of a table of fluctuations, by the numbers that residues have in the file.
+/// One row with all chains of a table by residue, by their numbers through the whole system.
+fn through_system(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
+    let Values::Integers(numbers) = &table.column("residue")?.values else { return None };
+    let measured = axis.residues.iter().filter_map(|residue| {
+        let number = residue.number as i64;
+        numbers.binary_search(&number).is_ok().then_some((number, residue))
+    });
+    let track = Track::of(measured);
+    (track.spans.len() > 1 || !track.folds.is_empty()).then(|| vec![track])
+}
+
+/// A row for each chain of a table of fluctuations.
 fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
     let Values::Texts(labels) = &table.column("name")?.values else { return None };
     let Values::Integers(numbers) = &table.column("residue_number")?.values else { return None };
-    // Through the whole system; of atoms there are labels alone, which copies of a chain may share.
+    // Through the whole system; of atoms there are labels alone.
     let of_system = match table.column("residue").map(|column| &column.values) {
         Some(Values::Integers(of_system)) => Some(of_system),
         _ => None,
     };
-    let mut all = axis.residues.iter().map(|residue| &residue.label).collect::<Vec<_>>();
-    all.sort_unstable();
-    if of_system.is_none() && all.windows(2).any(|pair| pair[0] == pair[1]) {
-        return None;
-    }
-    let mut residues = axis.residues.iter();
-    let mut chains: Vec<(&str, Vec<(i64, &AxisResidue)>)> = Vec::new();
-    let mut last = None;
-    for (row, (label, number)) in labels.iter().zip(numbers).enumerate() {
-        let label = label.split_once('@').map_or(label.as_str(), |(residue, _)| residue);
-        let of_system = of_system.map(|of_system| of_system[row]);
-        if last == Some((label, of_system)) {
-            continue;
+    let rows = labels.iter().zip(numbers).enumerate();
+    Track::by_chain(
+        rows.map(|(row, (label, number))| PlacedResidue {
+            label,
+            number: *number,
+            of_system: of_system.map(|of_system| of_system[row]),
+        }),
+        axis,
+    )
+}
+
+/// A residue, or an atom of one, in the order of the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedResidue<'a> {
+    /// Chain, name and number of the file; what is after `@` is not looked at.
+    pub label: &'a str,
+    /// Number of the file.
+    pub number: i64,
+    /// Number through the whole system, which copies of a chain do not share as they may labels.
+    pub of_system: Option<i64>,
+}
+
+impl Track {
+    /// A row for each chain, by the numbers that residues have in the file; none where residues
+    /// cannot be told apart or are not on the axis, and where nothing is folded.
+    pub fn by_chain<'a>(
+        placed: impl Iterator<Item = PlacedResidue<'a>>,
+        axis: &ResidueAxis,
+    ) -> Option<Vec<Self>> {
+        let mut all = axis.residues.iter().map(|residue| &residue.label).collect::<Vec<_>>();
+        all.sort_unstable();
+        let is_ambiguous = all.windows(2).any(|pair| pair[0] == pair[1]);
+        let mut residues = axis.residues.iter();
+        let mut chains: Vec<(&str, Vec<(i64, &AxisResidue)>)> = Vec::new();
+        let mut last = None;
+        for PlacedResidue { label, number, of_system } in placed {
+            if of_system.is_none() && is_ambiguous {
+                return None;
+            }
+            let label = label.split_once('@').map_or(label, |(residue, _)| residue);
+            if last == Some((label, of_system)) {
+                continue;
+            }
+            last = Some((label, of_system));
+            // Both are in the order of the topology.
+            let residue = residues.find(|residue| {
+                residue.label == label
+                    && of_system.is_none_or(|number| number == residue.number as i64)
+            })?;
+            match chains.iter_mut().find(|(chain, _)| *chain == residue.chain) {
+                Some((_, of_chain)) => of_chain.push((number, residue)),
+                None => chains.push((&residue.chain, vec![(number, residue)])),
+            }
         }
-        last = Some((label, of_system));
-        // Both are in the order of the topology.
-        let residue = residues.find(|residue| {
-            residue.label == label && of_system.is_none_or(|number| number == residue.number as i64)
-        })?;
-        match chains.iter_mut().find(|(chain, _)| *chain == residue.chain) {
-            Some((_, of_chain)) => of_chain.push((*number, residue)),
-            None => chains.push((&residue.chain, vec![(*number, residue)])),
+        if chains.len() > MAX_TRACKS {
+            return None;
         }
+        let tracks: Vec<Self> =
+            chains.into_iter().map(|(_, residues)| Self::of(residues.into_iter())).collect();
+        tracks.iter().any(|track| !track.folds.is_empty()).then_some(tracks)
     }
-    let tracks: Vec<Track> =
-        chains.into_iter().map(|(_, residues)| Track::of(residues.into_iter())).collect();
-    tracks.iter().any(|track| !track.folds.is_empty()).then_some(tracks)
 }

@@ -18,6 +18,7 @@ mod text;
 mod ticks;
 mod track;
 
+pub use along::PlacedResidue;
 pub use figure::{Band, Figure, Line, Panel, Width};
 pub use map::Map;
 pub use track::{Span, Stretch, Track};

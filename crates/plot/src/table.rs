@@ -26,6 +26,8 @@ impl Figure {
         match table.kind {
             "rmsf" | "rmsf_by_residue" => fluctuations(table),
             "secondary_structure_by_frame" => secondary_structure(table),
+            "secondary_structure" => secondary_fractions(table),
+            "surface_area" => surface_of_residues(table),
             "pairwise_rmsd" => pairwise(table),
             "clusters" => None,
             "clusters_by_frame" => cluster_course(table),
@@ -117,6 +119,55 @@ fn secondary_structure(table: &Table) -> Option<Figure> {
         x_unit: x_unit.to_owned(),
         x_is_whole: x_label == "frame",
         panels: vec![Panel { y_label, is_whole: true, lines, ..Panel::default() }],
+        ..Figure::default()
+    })
+}
+
+/// In what part of the frames residues are in each class but coil, which is the rest.
+fn secondary_fractions(table: &Table) -> Option<Figure> {
+    let mut lines = Vec::new();
+    for (name, states) in &CLASSES[..3] {
+        let mut sums = vec![0.0; table.n_rows()];
+        for state in *states {
+            let parts = table.numbers(state)?;
+            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        }
+        lines.push(Line { name: Some((*name).to_owned()), points: along_residues(table, &sums)? });
+    }
+    by_residue(table, "part of the frames", "", lines)
+}
+
+fn surface_of_residues(table: &Table) -> Option<Figure> {
+    let points = along_residues(table, table.numbers("area_angstrom2")?)?;
+    by_residue(table, "surface area", "Å²", vec![Line { name: None, points }])
+}
+
+/// Values of residues by their numbers through the whole system. Where a chain ends and where
+/// residues are missing the line does.
+fn along_residues(table: &Table, values: &[f64]) -> Option<Vec<(f64, f64)>> {
+    let residues = numbers(table.column("residue")?)?;
+    let labels = texts(table.column("name")?)?;
+    let chain = |row: usize| labels[row].split_once(':').map(|(chain, _)| chain);
+    let mut points = Vec::with_capacity(values.len());
+    for (row, (residue, value)) in residues.iter().zip(values).enumerate() {
+        let is_next =
+            row == 0 || (residue - residues[row - 1] == 1.0 && chain(row) == chain(row - 1));
+        if !is_next {
+            points.push((f64::NAN, f64::NAN));
+        }
+        points.push((*residue, *value));
+    }
+    Some(points)
+}
+
+fn by_residue(table: &Table, y_label: &str, unit: &str, lines: Vec<Line>) -> Option<Figure> {
+    let (y_label, unit) = (y_label.to_owned(), unit.to_owned());
+    Some(Figure {
+        title: title(table),
+        subtitle: subtitle(table),
+        x_label: "residue".to_owned(),
+        x_is_whole: true,
+        panels: vec![Panel { y_label, unit, lines, ..Panel::default() }],
         ..Figure::default()
     })
 }
@@ -300,28 +351,60 @@ fn profile_label(table: &Table, column: &Column) -> String {
     label.to_owned()
 }
 
-/// Order parameters in the order of carbons, with the sign that nuclear magnetic resonance gives.
+/// Carbons from which on those whose names start alike are a chain, and not a head.
+const FEWEST_OF_CHAIN: usize = 8;
+
+/// Order parameters along the chains of lipids, with the sign that nuclear magnetic resonance
+/// gives; in the order of carbons where names do not tell chains.
 fn lipid_order(table: &Table) -> Option<Figure> {
     let order = table.numbers("order_parameter")?;
     let residues = texts(table.column("residue")?)?;
-    let mut lines: Vec<Line> = Vec::new();
-    for (residue, order) in residues.iter().zip(order) {
-        if lines.last().is_none_or(|line| line.name.as_ref() != Some(residue)) {
-            lines.push(Line { name: Some(residue.clone()), points: Vec::new() });
+    let carbons = texts(table.column("carbon")?)?;
+    let mut chains: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for ((residue, carbon), order) in residues.iter().zip(carbons).zip(order) {
+        let Some((chain, number)) = of_chain(carbon) else { continue };
+        let name = format!("{residue}, {chain}n");
+        match chains.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, points)) => points.push((number, -order)),
+            None => chains.push((name, vec![(number, -order)])),
         }
-        let line = lines.last_mut()?;
-        line.points.push((line.points.len() as f64 + 1.0, -order));
     }
-    lines.truncate(MAX_LINES);
-    let y_label = "−S".to_owned();
+    chains.retain(|(_, points)| points.len() >= FEWEST_OF_CHAIN);
+    let x_label = if chains.is_empty() {
+        for (residue, order) in residues.iter().zip(order) {
+            if chains.last().is_none_or(|(name, _)| name != residue) {
+                chains.push((residue.clone(), Vec::new()));
+            }
+            let (_, points) = chains.last_mut()?;
+            points.push((points.len() as f64 + 1.0, -order));
+        }
+        "carbon with hydrogen, in the order of the table"
+    } else {
+        chains.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        "carbon n of the chain"
+    };
+    chains.truncate(MAX_LINES);
+    let lines = chains.into_iter().map(|(name, points)| Line { name: Some(name), points });
     Some(Figure {
         title: title(table),
         subtitle: subtitle(table),
-        x_label: "carbon with hydrogen, in the order of the table".to_owned(),
+        x_label: x_label.to_owned(),
         x_is_whole: true,
-        panels: vec![Panel { y_label, lines, ..Panel::default() }],
+        panels: vec![Panel {
+            y_label: "−S".to_owned(),
+            lines: lines.collect(),
+            ..Panel::default()
+        }],
         ..Figure::default()
     })
+}
+
+/// The chain of a carbon and its number there, as CHARMM and Amber call it: C2 and 12 of C212.
+fn of_chain(carbon: &str) -> Option<(&str, f64)> {
+    let (chain, number) = carbon.split_at_checked(2)?;
+    let is_chain = chain.starts_with('C') && chain.ends_with(|c: char| c.is_ascii_digit());
+    let number: u8 = number.parse().ok().filter(|_| is_chain)?;
+    Some((chain, f64::from(number)))
 }
 
 /// The cluster of each frame as a dot, as there is nothing between two clusters.

@@ -173,3 +173,62 @@ fn states_of_secondary_structure_are_drawn_in_classes() {
     ];
     assert_eq!(lines, expected);
 }
+
+#[test]
+fn what_is_measured_of_residues_is_drawn_along_them_and_parts_chains() {
+    let labels = ["A:ALA1", "A:ALA2", "B:ALA1", "B:ALA4"];
+    let mut columns = vec![
+        column("residue", None, Values::Integers(vec![1, 2, 3, 6])),
+        column("name", None, texts(&labels)),
+    ];
+    let states =
+        ["alpha_helix", "beta_bridge", "strand", "helix_310", "pi_helix", "turn", "bend", "coil"];
+    for (n, name) in states.into_iter().enumerate() {
+        columns.push(column(name, None, Values::Numbers(vec![0.01 * n as f64, 0.1, 0.2, 0.3])));
+    }
+    let area = column("area_angstrom2", Some("Å²"), Values::Numbers(vec![1.0, 2.0, 3.0, 4.0]));
+    let surface = [columns[0].clone(), columns[1].clone(), area];
+    let of = |kind, columns| Figure::of(&table(kind, &[("group", "@CA")], columns)).unwrap();
+    let surface = of("surface_area", surface.to_vec());
+    assert_eq!((surface.x_label.as_str(), surface.panels[0].unit.as_str()), ("residue", "Å²"));
+    let points = &surface.panels[0].lines[0].points;
+    let drawn: Vec<Option<f64>> =
+        points.iter().map(|(x, _)| Some(*x).filter(|x| !x.is_nan())).collect();
+    assert_eq!(drawn, [Some(1.0), Some(2.0), None, Some(3.0), None, Some(6.0)]);
+    let parts = of("secondary_structure", columns);
+    let first: Vec<_> = parts.panels[0]
+        .lines
+        .iter()
+        .map(|line| (line.name.as_deref().unwrap(), (100.0 * line.points[0].1).round()))
+        .collect();
+    assert_eq!(
+        first,
+        [("helix (H, G, I)", 7.0), ("strand (E, B)", 3.0), ("turn or bend (T, S)", 11.0)]
+    );
+}
+
+#[test]
+fn order_parameters_are_drawn_along_the_chains_that_names_tell() {
+    let tail = |chain: &str| (2..=10).map(|n| format!("{chain}{n}")).collect::<Vec<_>>();
+    let order = |carbons: Vec<String>| {
+        let n = carbons.len();
+        let columns = vec![
+            column("residue", None, texts(&vec!["POPC"; n])),
+            column("carbon", None, Values::Texts(carbons)),
+            column("order_parameter", None, Values::Numbers((0..n).map(|k| -(k as f64)).collect())),
+        ];
+        Figure::of(&table("lipid_order", &[("lipids", ":POPC")], columns)).unwrap()
+    };
+    let head = ["C12", "C11", "C1"].map(str::to_owned).to_vec();
+    let figure = order([head.clone(), tail("C3"), tail("C2")].concat());
+    assert_eq!(figure.x_label, "carbon n of the chain");
+    let lines = &figure.panels[0].lines;
+    let ends: Vec<_> = lines
+        .iter()
+        .map(|line| (line.name.as_deref().unwrap(), line.points[0], line.points[8].0))
+        .collect();
+    assert_eq!(ends, [("POPC, C3n", (2.0, 3.0), 10.0), ("POPC, C2n", (2.0, 12.0), 10.0)]);
+    let figure = order(head);
+    assert_eq!(figure.x_label, "carbon with hydrogen, in the order of the table");
+    assert_eq!(figure.panels[0].lines[0].points.len(), 3);
+}
