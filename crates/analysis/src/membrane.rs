@@ -18,7 +18,8 @@ const P: u8 = 15;
 /// A lipid bilayer across an axis of the cell.
 ///
 /// Lipids are the molecules of which an atom is in the group. The head of one is its phosphorus, or
-/// the mean of its nitrogen and oxygen where it has none; it belongs to the leaflet on whose side
+/// the mean of its nitrogen and oxygen where it has none, or of its atoms in the group where it has
+/// none of these either, as of coarse grains; it belongs to the leaflet on whose side
 /// of the centre of mass of all lipids, taken around the periodic axis, the head is.
 ///
 /// Area per lipid: the area of the cell across the axis over the lipids of a leaflet. Thickness:
@@ -95,7 +96,7 @@ impl Membrane {
         let bilayer = Bilayer {
             request: self.clone(),
             atoms: atoms.iter().map(|atom| (slot(atom), topology.atom(atom).mass_da)).collect(),
-            heads: heads(topology, &atoms)
+            heads: heads(topology, &atoms, &self.group.atoms)
                 .into_iter()
                 .map(|head| head.into_iter().map(slot).collect())
                 .collect(),
@@ -111,8 +112,8 @@ impl Membrane {
     }
 }
 
-/// The atoms that are the head of each lipid; of one without any, all its atoms.
-fn heads(topology: &Topology, atoms: &AtomSet) -> Vec<Vec<usize>> {
+/// The atoms that are the head of each lipid.
+fn heads(topology: &Topology, atoms: &AtomSet, group: &AtomSet) -> Vec<Vec<usize>> {
     let mut molecules: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut places: FxHashMap<usize, usize> = FxHashMap::default();
     for atom in atoms.iter() {
@@ -130,7 +131,8 @@ fn heads(topology: &Topology, atoms: &AtomSet) -> Vec<Vec<usize>> {
         };
         let phosphorus = of(&[P]);
         let others = of(&[Element::N.number(), Element::O.number()]);
-        [phosphorus, others, atoms.clone()].into_iter().find(|head| !head.is_empty())
+        let in_group = atoms.iter().copied().filter(|atom| group.contains(*atom)).collect();
+        [phosphorus, others, in_group].into_iter().find(|head| !head.is_empty())
     });
     lipids.flatten().collect()
 }
@@ -162,8 +164,8 @@ impl Bilayer {
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let definition = format!(
             "lipids are whole molecules; a head is the phosphorus, or the mean of nitrogen and \
-             oxygen, and in the leaflet on whose side of the centre of mass it is; area of the cell \
-             across {} over lipids, distance of the mean heights of heads, order \
+             oxygen, or of what the group has of a lipid without these, and in the leaflet on whose \
+             side of the centre of mass it is; area of the cell across {} over lipids, distance of the mean heights of heads, order \
              S = ½⟨3 cos² θ − 1⟩ of C–H bonds, θ to {}",
             self.request.axis.name(),
             self.request.axis.name()

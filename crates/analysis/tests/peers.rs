@@ -11,10 +11,10 @@ use std::sync::atomic::AtomicBool;
 
 use common::{Random, data, dcd};
 use molbox_analysis::{
-    Analysis, AtomSet, Axis, Clustering, Clusters, Control, Cut, Damaged, Density, DihedralKind,
-    Dihedrals, EndToEnd, FrameRange, Group, Images, Linkage, Mask, Membrane, NativeContacts,
-    PrincipalComponents, Rdf, Report, Request, Rmsf, Series, Structure, Superpose, Table, Topology,
-    Values, analyze, equilibration, statistical_inefficiency,
+    Analysis, Atom, AtomSet, Axis, Clustering, Clusters, Control, Cut, Damaged, Density,
+    DihedralKind, Dihedrals, EndToEnd, FrameRange, Group, Images, Linkage, Mask, Membrane,
+    NativeContacts, PrincipalComponents, Rdf, Report, Request, Rmsf, Series, Structure, Superpose,
+    Table, Topology, Values, analyze, equilibration, statistical_inefficiency,
 };
 use serde::Deserialize;
 
@@ -489,4 +489,15 @@ fn a_membrane_that_is_known_is_found() {
     assert_eq!((integers(found, "upper_lipids")[0], integers(found, "lower_lipids")[0]), (4, 4));
     let order = table(&report, "lipid_order").numbers("order_parameter").unwrap();
     assert!(largest(order, &[1.0, -0.5, 0.0]) < 1e-5, "{order:?}");
+
+    // Of coarse grains the heads are what was selected.
+    let grains = topology.atoms().map(|atom| Atom { element: None, ..atom });
+    let bonds = topology.bonds().to_vec();
+    let grains = Topology::new(grains, topology.residues(), topology.chains(), bonds).unwrap();
+    let heads = AtomSet::from_fn(56, |atom| grains.atom(atom).name == "P");
+    let group = Group { label: "@P".to_owned(), atoms: heads };
+    let membrane = Analysis::Membrane(Membrane { group, axis: Axis::Z });
+    let report = run(&grains, &trajectory, membrane, Images::AsWritten, NonZeroUsize::MIN);
+    let found = table(&report, "membrane");
+    assert!((found.numbers("thickness_angstrom").unwrap()[0] - 38.0).abs() < 1e-5);
 }
