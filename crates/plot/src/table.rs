@@ -123,10 +123,10 @@ fn secondary_structure(table: &Table) -> Option<Figure> {
     })
 }
 
-/// In what part of the frames residues are in each class but coil, which is the rest.
+/// In what part of the frames residues are helix or strand.
 fn secondary_fractions(table: &Table) -> Option<Figure> {
     let mut lines = Vec::new();
-    for (name, states) in &CLASSES[..3] {
+    for (name, states) in &CLASSES[..2] {
         let mut sums = vec![0.0; table.n_rows()];
         for state in *states {
             let parts = table.numbers(state)?;
