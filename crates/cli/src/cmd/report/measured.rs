@@ -43,11 +43,14 @@ impl Table {
         let rmsf = self.column("rmsf_angstrom")?;
         let [chains, numbers, labels] =
             ["chain", "residue_number", "name"].map(|name| self.column(name));
+        let of_system = self.column("residue");
         let rows = chains?.values.iter().zip(&numbers?.values).zip(&labels?.values);
-        let residues = rows.zip(&rmsf.values).map(|(((chain, number), label), rmsf)| {
+        let rows = rows.zip(&rmsf.values).enumerate();
+        let residues = rows.map(|(row, (((chain, number), label), rmsf))| {
             Some(Fluctuation {
                 chain: chain.as_str()?.to_owned(),
                 number: number.as_f64()?,
+                of_system: of_system.and_then(|column| column.values.get(row)?.as_i64()),
                 label: label.as_str()?.to_owned(),
                 rmsf: rmsf.as_f64()?,
             })
@@ -101,6 +104,8 @@ pub(super) struct Fluctuations {
 pub(super) struct Fluctuation {
     pub(super) chain: String,
     pub(super) number: f64,
+    /// Through the whole system, where the table is by residue.
+    pub(super) of_system: Option<i64>,
     /// Chain, residue, and atom where there is one, by which it is known in other replicas.
     pub(super) label: String,
     pub(super) rmsf: f64,

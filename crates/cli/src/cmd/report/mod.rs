@@ -17,7 +17,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use molbox::Finite;
 use molbox::run::Run;
-use molbox::workflow::types::{JobRecord, JobSettings, StageResult, SystemRecord, SystemSettings};
+use molbox::workflow::types::{
+    AnalysisRecord, JobRecord, JobSettings, StageResult, SystemRecord, SystemSettings,
+};
+use molbox_analysis::{ResidueAxis, Series, Structure};
 use pulldown_cmark::{Event, Options, Parser, Tag, html};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -110,7 +113,8 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
 
     let mut text = format!("# {}\n\n", title(run));
     writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), times(jobs.len()))?;
-    let warnings = warnings(system, &jobs, &found);
+    let analyses = run.replicas.iter().filter_map(|replica| replica.analysis.as_ref()).collect();
+    let warnings = warnings(system, &jobs, analyses, &found);
     if !warnings.is_empty() {
         writeln!(text, "## Know first\n\n- {}\n", warnings.join("\n- "))?;
     }
@@ -164,10 +168,16 @@ impl Found {
 }
 
 /// What to know before anything else: the service's warnings, and what was too short.
-fn warnings(system: &SystemRecord, jobs: &[&JobRecord], found: &[Found]) -> Vec<String> {
-    let all = system.warnings.iter().chain(jobs.iter().flat_map(|job| &job.warnings));
+fn warnings(
+    system: &SystemRecord,
+    jobs: &[&JobRecord],
+    analyses: Vec<&AnalysisRecord>,
+    found: &[Found],
+) -> Vec<String> {
+    let of_jobs = jobs.iter().flat_map(|job| &job.warnings);
+    let of_analyses = analyses.into_iter().flat_map(|analysis| &analysis.warnings);
     let mut warnings: Vec<String> = Vec::new();
-    for warning in all {
+    for warning in system.warnings.iter().chain(of_jobs).chain(of_analyses) {
         if !warnings.contains(&warning.message) {
             warnings.push(warning.message.clone());
         }
@@ -209,7 +219,8 @@ fn came_of_it(
     let analyses: Vec<Analysis> = found.iter().map(|it| it.analysis.clone()).collect();
     let overlay = replicas::overlay(&analyses)
         .map(|figure| ("replicas.png".to_owned(), "what replicas measured", figure));
-    let fluctuations = replicas::fluctuations(&analyses)
+    let axis = if analyses.len() > 1 { axis(run, results) } else { ResidueAxis::default() };
+    let fluctuations = replicas::fluctuations(&analyses, &axis)
         .into_iter()
         .map(|(table, figure)| (format!("replicas_{table}.png"), "RMSF of replicas", figure));
     for (name, shown, figure) in overlay.into_iter().chain(fluctuations) {
@@ -221,6 +232,25 @@ fn came_of_it(
         replica(text, run, index, result, found)?;
     }
     Ok(())
+}
+
+/// The residues of the first replica with their secondary structure in the first analysed frame;
+/// none where its files are not there or cannot be read, as figures do without.
+fn axis(run: &Run, results: &[Results]) -> ResidueAxis {
+    let Some(bundle) = results.first().and_then(|first| first.bundle.as_deref()) else {
+        return ResidueAxis::default();
+    };
+    let find = |formats: [&str; 2]| {
+        let paths = formats.map(|format| bundle.join("production").with_extension(format));
+        paths.into_iter().find(|path| path.exists())
+    };
+    let structure = find(["pdb", "cif"]).and_then(|path| Structure::open(&path).ok());
+    let trajectory = find(["dcd", "xtc"]).and_then(|path| Series::open(&[path]).ok());
+    let first = run.plan.analysis.as_ref().and_then(|analysis| analysis.first_frame);
+    let first = usize::try_from(first.unwrap_or_default()).unwrap_or(usize::MAX);
+    structure.zip(trajectory).map_or_else(ResidueAxis::default, |(structure, trajectory)| {
+        ResidueAxis::of_frame(&structure.topology, &trajectory, first)
+    })
 }
 
 /// The files of a bundle with their digests, as its manifest has them.
@@ -473,11 +503,29 @@ mod tests {
             writeln!(log, "{n},{density}").unwrap();
         }
         let found = Found { log: Log::of([("production", log)]), ..Found::default() };
-        let warnings = warnings(&system, &[], &[found]);
+        let warnings = warnings(&system, &[], Vec::new(), &[found]);
         let [of_system, of_log] = &warnings[..] else { panic!("{warnings:?}") };
         assert_eq!(of_system, "SO4 101 of chain A removed");
         let expected = "The density had not settled within production: the first ";
         assert!(of_log.starts_with(expected), "{of_log}");
+    }
+
+    #[test]
+    fn what_analyses_warn_of_comes_first_once_for_all_replicas() {
+        let system = include_str!("../../../../../openapi/examples/system_view.200.succeeded.json");
+        let mut system: SystemRecord = serde_json::from_str(system).unwrap();
+        system.warnings.clear();
+        let analysis = |frames: &str| -> AnalysisRecord {
+            let example = include_str!("../../../../../openapi/examples/analysis_view.200.json");
+            let mut record: Value = serde_json::from_str(example).unwrap();
+            let warning = |message: &str| json!({"code": "analysis", "message": message});
+            record["warnings"] = json!([warning("rmsd_masks[0][0]: water, too"), warning(frames)]);
+            serde_json::from_value(record).unwrap()
+        };
+        let [first, second] = ["frame 3 left out", "frame 7 left out"].map(analysis);
+        let warnings = warnings(&system, &[], vec![&first, &second], &[]);
+        let expected = ["rmsd_masks[0][0]: water, too", "frame 3 left out", "frame 7 left out"];
+        assert_eq!(warnings, expected);
     }
 
     #[test]

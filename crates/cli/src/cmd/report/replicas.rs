@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use molbox_plot::{Band, Figure, Line, Panel};
+use molbox_analysis::ResidueAxis;
+use molbox_plot::{Band, Figure, Line, Panel, PlacedResidue, Track};
 
 use super::logged::Log;
 use super::measured::{Analysis, Fluctuation, Fluctuations, Measured};
@@ -92,8 +93,9 @@ pub(super) fn overlay(replicas: &[Analysis]) -> Option<Figure> {
     })
 }
 
-/// The fluctuations of residues in all replicas, a figure for each table, with its name.
-pub(super) fn fluctuations(replicas: &[Analysis]) -> Vec<(String, Figure)> {
+/// The fluctuations of residues in all replicas, a figure for each table, with its name; along it
+/// the secondary structure of an axis of the first replica.
+pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(String, Figure)> {
     let [first, _, ..] = replicas else { return Vec::new() };
     let figures = first.fluctuations.iter().filter_map(|of_first| {
         let same = |replica: &Analysis| {
@@ -102,7 +104,14 @@ pub(super) fn fluctuations(replicas: &[Analysis]) -> Vec<(String, Figure)> {
         };
         let all: Vec<Option<Fluctuations>> = replicas.iter().map(same).collect();
         (all.iter().flatten().count() > 1).then(|| {
+            let measured = of_first.residues.iter().map(|residue| PlacedResidue {
+                label: &residue.label,
+                number: residue.number as i64,
+                of_system: residue.of_system,
+            });
             let figure = Figure {
+                tracks: Track::by_chain(measured, axis).unwrap_or_default(),
+                track_note: format!("in {} of replica 1", axis.origin),
                 title: "Replicas".to_owned(),
                 subtitle: of_first.title.clone(),
                 x_label: "residue number".to_owned(),
@@ -187,6 +196,8 @@ fn band(lines: &[Line]) -> Option<Band> {
 
 #[cfg(test)]
 mod tests {
+    use molbox_analysis::{AxisResidue, Fold};
+
     use super::*;
 
     fn of(values: [f64; 2]) -> Analysis {
@@ -247,7 +258,8 @@ mod tests {
         let of = |rmsf: f64| {
             let residues = [("A", 1), ("A", 2), ("A", 7), ("B", 1)].map(|(chain, number)| {
                 let label = format!("{chain}:ALA{number}");
-                Fluctuation { chain: chain.to_owned(), number: f64::from(number), label, rmsf }
+                let number = f64::from(number);
+                Fluctuation { chain: chain.to_owned(), number, of_system: None, label, rmsf }
             });
             let fluctuations = Fluctuations {
                 table: "rmsf".to_owned(),
@@ -257,18 +269,29 @@ mod tests {
             };
             Analysis { measured: Vec::new(), fluctuations: vec![fluctuations] }
         };
-        let [(name, figure)] = fluctuations(&[of(1.0), of(3.0)]).try_into().unwrap();
+        let labels = ["A:ALA1", "A:ALA2", "A:ALA7", "B:ALA1"].into_iter().zip(1..);
+        let residues = labels.map(|(label, number)| AxisResidue {
+            number,
+            label: label.to_owned(),
+            chain: label[..1].to_owned(),
+            fold: if number < 3 { Fold::Helix } else { Fold::Other },
+        });
+        let axis = ResidueAxis { residues: residues.collect(), origin: "the first analysed frame" };
+        let [(name, figure)] = fluctuations(&[of(1.0), of(3.0)], &axis).try_into().unwrap();
         assert_eq!((name.as_str(), figure.x_label.as_str()), ("rmsf", "residue number"));
         let labels: Vec<&str> = figure.panels.iter().map(|panel| &*panel.y_label).collect();
         assert_eq!(labels, ["RMSF, chain A", "RMSF, chain B"]);
+        let helices: Vec<_> = figure.tracks[0].folds.iter().map(|it| (it.fold, it.range)).collect();
+        assert_eq!(helices, [(Fold::Helix, (0.5, 2.5))]);
+        assert_eq!(figure.track_note, "in the first analysed frame of replica 1");
         let Panel { lines, bands, unit, .. } = &figure.panels[0];
         assert_eq!((lines.len(), unit.as_str()), (2, "Å"));
         assert_eq!((lines[0].points[1], lines[0].points[3]), ((2.0, 1.0), (7.0, 1.0)));
         assert!(lines[0].points[2].0.is_nan(), "between 2 and 7 nothing was measured");
         assert_eq!(bands[0].points[3], (7.0, 2.0, 2.0_f64.sqrt()));
-        assert!(fluctuations(&[of(1.0)]).is_empty());
+        assert!(fluctuations(&[of(1.0)], &axis).is_empty());
         let mut shorter = of(1.0);
         shorter.fluctuations[0].residues.pop();
-        assert!(fluctuations(&[of(1.0), shorter]).is_empty(), "of other residues");
+        assert!(fluctuations(&[of(1.0), shorter], &axis).is_empty(), "of other residues");
     }
 }
