@@ -175,8 +175,15 @@ fn is_trajectory(path: &Path) -> bool {
 }
 
 /// Tables that have no row for a frame, a residue or a bin: means over them say nothing.
-const WITHOUT_SUMMARY: [&str; 5] =
-    ["block_averages", "convergence", "dihedrals_by_frame", "principal_modes", "ramachandran"];
+const WITHOUT_SUMMARY: [&str; 7] = [
+    "block_averages",
+    "convergence",
+    "dihedrals",
+    "dihedrals_by_frame",
+    "principal_modes",
+    "ramachandran",
+    "side_chain_map",
+];
 
 /// The standard error of the mean of each series, by its table and column.
 fn standard_errors(tables: &[Table]) -> HashMap<(&str, &str), f64> {
