@@ -326,7 +326,10 @@ fn logged(
 }
 
 /// Masks of what is measured of the molecules: the first that selects anything.
-const MASKS: [(&str, &str); 2] = [("@CA", "α-carbons"), ("@P", "phosphorus atoms")];
+const MASKS: [(&str, &str); 2] = [("@CA&@/C", "α-carbons"), ("@P", "phosphorus atoms")];
+
+/// The system as it was built; PDB has no room for more than 99,999 atoms.
+pub(crate) const AS_BUILT: [&str; 2] = ["system/system.pdb", "system/system.cif"];
 
 /// What is measured of a trajectory, by the kind of its table, and what it is called.
 const MEASURED: [(&str, &str); 2] =
@@ -349,8 +352,8 @@ fn of_frames(then: &Bundle, now: &Bundle, folders: [&Path; 2]) -> Result<Vec<Qua
         return Ok(Vec::new());
     };
     // The same for both.
-    let reference = folders[0].join("system/system.pdb");
-    measured(&of_then, &of_now, reference.exists().then_some(&reference))
+    let reference = AS_BUILT.map(|name| folders[0].join(name)).into_iter().find(|it| it.exists());
+    measured(&of_then, &of_now, reference.as_ref())
 }
 
 fn measured(

@@ -298,8 +298,8 @@ fn place(
 /// Writes what is measured of a bundle's frames into a folder, unless it lies there.
 fn place_frames(bundle: &mut Bundle, folder: &Path) -> Result<(), Failure> {
     let Some((trajectory, structure)) = compare::frames_of(bundle) else { return Ok(()) };
-    let reference = "system/system.pdb".to_owned();
-    for name in [trajectory, structure, reference] {
+    let as_built = compare::AS_BUILT.map(str::to_owned);
+    for name in [trajectory, structure].into_iter().chain(as_built) {
         let path = folder.join(&name);
         if path.exists() || !bundle.has(&name) {
             continue;
