@@ -1,4 +1,5 @@
-//! What a person does with the portal, from the invitation to the end, against a real service.
+//! What a person does with the portal, from the invitation to the end, against a real service. It takes longer than any
+//! other of the tests, which begin in the order of their names.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
