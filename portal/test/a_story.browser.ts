@@ -187,6 +187,7 @@ test("a structure is uploaded, built and simulated", async () => {
 test("a job draws what it logs while it runs, until it is cancelled", async () => {
   const stages = page.getByRole("group", { name: "Stages" });
   await stages.getByLabel("time").fill("1");
+  await stages.getByLabel("traj_freq").fill("20");
   await stages.getByLabel("log_freq").fill("20");
   await page.getByRole("button", { name: "Simulate" }).click();
   await page.getByRole("heading", { name: /^job_/ }).waitFor();
@@ -202,6 +203,21 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   await page.reload();
   await page.getByRole("status").getByText("cancelled").waitFor();
   await page.getByRole("img", { name: /^temperature/ }).waitFor({ timeout: LONG_MS });
+  browser.look();
+});
+
+test("what a stage has written that was cancelled is downloaded in part", async () => {
+  await page.getByText("Download a part of the trajectory").click();
+  await page.getByLabel("Atoms", { exact: true }).fill("@CA&");
+  await page.getByRole("status").getByText(/\bcolumn \d+/).waitFor();
+  await page.getByLabel("Atoms", { exact: true }).fill("@CA");
+  await page.getByLabel("Every how many frames").fill("2");
+  const size = await page.getByText(/^1 atom in \d+ frames?, /).innerText();
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Trajectory (DCD)" }).click();
+  const dcd = await readFile(await (await download).path());
+  assert.equal(dcd.toString("latin1", 4, 8), "CORD");
+  assert.equal(dcd.readInt32LE(8), Number(/in (\d+) frame/.exec(size)?.[1]), "as many frames as were told");
   browser.look();
 });
 
@@ -271,8 +287,9 @@ test("what a stage restrains is marked in the picture", async () => {
   const submitted = await page.evaluate(async (job_id) => {
     const at = (path: string) => new URL(`../${path}`, document.baseURI);
     const { box_id } = await (await fetch(at(`info/job/${job_id}`))).json() as { box_id: string };
-    const stage = { time: 0.00002, restraint_mask: "@CA", restraint_force: 5 };
-    const body = JSON.stringify({ box_id, minimization_steps: 5, equilibration: [stage], production: { time: 0.00002 } });
+    const stage = { time: 0.00002, traj_freq: 2, restraint_mask: "@CA", restraint_force: 5 };
+    const production = { time: 0.00002, traj_freq: 5 };
+    const body = JSON.stringify({ box_id, minimization_steps: 5, equilibration: [stage], production });
     const answer = await fetch(at("submit/job"), { method: "POST", headers: { "content-type": "application/json" }, body });
     return await answer.json() as { job_id: string };
   }, /job_\w+/.exec(job)?.[0]);
@@ -281,6 +298,11 @@ test("what a stage restrains is marked in the picture", async () => {
   await page.getByText(/^Marked: what @CA restrains, 1 atom\.$/).waitFor({ timeout: LONG_MS });
   await page.getByRole("img", { name: /^Structure of/ }).waitFor({ timeout: LONG_MS });
   await browser.check("job_restrained");
+  const frame = page.getByRole("slider", { name: "Frame" });
+  await frame.and(page.locator("[aria-valuetext='frame 0 (0–1)']")).waitFor({ timeout: LONG_MS });
+  await page.getByLabel("Frames of").selectOption("equilibration 1");
+  await frame.and(page.locator("[aria-valuetext='frame 0 (0–4)']")).waitFor({ timeout: LONG_MS });
+  browser.look();
   await page.goto(job);
   await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
 });

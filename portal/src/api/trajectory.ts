@@ -47,9 +47,9 @@ export function selectionOf(system_id: string, mask: string, signal: AbortSignal
 /** Bytes of a file from one place up to, not including, another; and how many the whole file has. */
 type ReadRange = (from: number, to: number) => Promise<{ bytes: ArrayBuffer; size: number }>;
 
-/** The DCD file of a job's trajectory, by ranges. */
-export function trajectoryOf(job_id: string, mask: string | undefined): ReadRange {
-  const query = mask === undefined ? {} : { mask };
+/** The DCD file of a stage of a job, of its last where none is named, by ranges. */
+export function trajectoryOf(job_id: string, mask: string | undefined, stage?: string): ReadRange {
+  const query = { ...(mask === undefined ? {} : { mask }), ...(stage === undefined ? {} : { stage }) };
   return ranges((Range) => molbox.GET("/retrieve/job/{job_id}/trajectory", {
     params: { path: { job_id }, query, header: { Range } }, parseAs: "arrayBuffer",
   }));
@@ -61,6 +61,19 @@ export function fileTrajectoryOf(file_id: string, topology: string, mask: string
   return ranges((Range) => molbox.GET("/retrieve/file/{file_id}/trajectory", {
     params: { path: { file_id }, query, header: { Range } }, parseAs: "arrayBuffer",
   }));
+}
+
+/** Atoms and frames of a job's trajectory, as they are asked for. */
+export type Part = { stage: string; mask: string; stride: number };
+
+/** How much a part of a trajectory is; of a job that runs, so far. */
+export async function sizeOf(job_id: string, part: Part, signal: AbortSignal): Promise<{ atoms: number; frames: number; bytes: number }> {
+  const { response, ...answer } = await molbox.GET("/retrieve/job/{job_id}/trajectory", {
+    params: { path: { job_id }, query: part, header: { Range: "bytes=0-0" } }, parseAs: "arrayBuffer", signal,
+  });
+  await expectData(Promise.resolve({ response, ...answer }));
+  const numberIn = (header: string) => Number(response.headers.get(header)?.split("/").at(-1));
+  return { atoms: numberIn("x-atoms"), frames: numberIn("x-frames"), bytes: numberIn("content-range") };
 }
 
 function ranges(get: (range: string) => Promise<Answer<unknown>>): ReadRange {

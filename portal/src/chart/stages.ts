@@ -39,6 +39,17 @@ export function stagesOf({ parameters, stages = [], progress, started_at, finish
   });
 }
 
+/** Those that may have frames: of the one that runs, or in which the job has stopped, the record does not tell. */
+export function framedOf(job: Job): string[] {
+  const frames = new Map((job.stages ?? []).map(({ name, frames }) => [name, frames]));
+  return stagesOf(job).map(({ name }) => name).filter((name) => frames.get(name) !== 0);
+}
+
+/** A stage in words. */
+export function stageWords(name: string): string {
+  return name.replaceAll("_", " ");
+}
+
 export type Joined = {
   time: number[];
   timeUnit: string | undefined;

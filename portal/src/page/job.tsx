@@ -7,6 +7,7 @@ import { type Field, fields } from "../api/fields.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { selectionOf, soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
 import { JobCharts } from "../chart/job.tsx";
+import { framedOf, stageWords } from "../chart/stages.ts";
 import { Excerpt } from "../part/excerpt.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
@@ -33,7 +34,7 @@ export default function JobPage({ given: { job_id }, search }: PageProps<"job">)
     {job.held ? <HoldNotice held={job.held} /> : job.queue && <QueueNotice queue={job.queue} />}
     {job.progress && !hasEnded(job) && <ProgressPanel progress={job.progress} />}
     {job.error && <FailurePanel failure={job.error} />}
-    <div className="columns">
+    <div className="columns job-columns">
       <div className="stack">
         <Trajectory job={job} firstFrame={Number(search.get("frame") ?? 0)} restraint={restraint} />
         <section className="panel">
@@ -52,10 +53,11 @@ export default function JobPage({ given: { job_id }, search }: PageProps<"job">)
   </div>;
 }
 
-/** The solute of the system as it moves; of a job that runs, as far as it had come. */
+/** The solute of the system as it moves in a stage; of a job that runs, as far as it had come. */
 function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: number; restraint: string | undefined }) {
   const { job_id, box_id } = job;
   const [seen, look] = useState(0);
+  const [chosen, choose] = useState<string>();
   const system = useQuery({ queryKey: ["system", box_id], queryFn: () => systemView(box_id) });
   const restrained = useQuery({
     queryKey: ["mask", box_id, restraint],
@@ -65,25 +67,29 @@ function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: numb
   });
   const summary = system.data?.summary;
   if (!summary || job.status === "queued") return null;
-  // What the service plays is the last stage; whether a job that has ended came so far, its frames tell.
-  const moving = job.parameters.production ? "production" : `equilibration_${job.parameters.equilibration?.length ?? 0}`;
-  const hasFrames = hasEnded(job) || job.progress?.stage === moving || (job.stages ?? []).some(({ name }) => name === moving);
+  const stages = framedOf(job);
+  const last = stages.at(-1);
+  const stage = chosen ?? last;
   const mask = soluteMask(summary);
   const read = async () => ({ text: await structureOf(box_id, mask), format: "mmcif" as const });
-  const id = `${job_id} ${hasFrames} ${seen} ${hasEnded(job)}`;
-  return <>
+  return <div className="stack">
     <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-      <Viewer id={id} read={read} hasMasks residues={job.error?.residues} name={nameOf(job)}
+      <Viewer id={`${job_id} ${stage} ${seen} ${hasEnded(job)}`} read={read} hasMasks residues={job.error?.residues} name={nameOf(job)}
         {...(restraint !== undefined && restrained.data ? { marked: restrained.data.ranges } : {})}
-        {...(hasFrames ? { frames: trajectoryOf(job_id, mask), firstFrame } : {})} />
+        {...(stage === undefined ? {} : { frames: trajectoryOf(job_id, mask, stage), firstFrame: stage === last ? firstFrame : 0 })} />
     </Suspense>
     {restraint !== undefined && restrained.data && <p role="status" className="small quiet">
       Marked: what <code>{restraint}</code> restrains, {restrained.data.atoms === 1 ? "1 atom" : `${number(restrained.data.atoms)} atoms`}.
     </p>}
-    <Excerpt job={job} summary={summary} />
-    {hasFrames && !hasEnded(job)
+    {stages.length > 1 && <label className="row">Frames of
+      <select className="short" value={stage} onChange={(event) => choose(event.target.value)}>
+        {stages.map((name) => <option key={name} value={name}>{stageWords(name)}</option>)}
+      </select>
+    </label>}
+    {stage !== undefined && !hasEnded(job)
       && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}
-  </>;
+    {stages.length > 0 && <Excerpt job={job} summary={summary} stages={stages} />}
+  </div>;
 }
 
 function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
@@ -101,7 +107,7 @@ function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
         </tr>
       </thead>
       <tbody>{stages.map(({ name, steps, frames, seconds, ns_per_day: speed }) => <tr key={name}>
-        <td>{name.replaceAll("_", " ")}</td>
+        <td>{stageWords(name)}</td>
         <td className="number wide">{number(steps)}</td>
         <td className="number wide">{number(frames)}</td>
         <td className="number">{duration(seconds)}</td>

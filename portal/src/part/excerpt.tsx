@@ -3,47 +3,46 @@ import { useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
 
 import { baseUrl, type Schemas } from "../api/client.ts";
-import { selectionOf, soluteMask } from "../api/trajectory.ts";
+import { hasEnded } from "../api/task.ts";
+import { type Part, sizeOf, soluteMask } from "../api/trajectory.ts";
+import { stageWords } from "../chart/stages.ts";
 import { useSettled } from "../form/check.tsx";
 import { numberOf } from "../form/form.ts";
 import { bytes, number } from "./number.ts";
 
-type Props = { job: Schemas["JobRecord"]; summary: Schemas["SystemSummary"] };
+type Props = { job: Schemas["JobRecord"]; summary: Schemas["SystemSummary"]; stages: readonly string[] };
 
-export function Excerpt({ job, summary }: Props) {
-  const stages = (job.stages ?? []).filter(({ frames }) => frames > 0);
-  if (stages.length === 0) return null;
+export function Excerpt(props: Props) {
   return <details className="panel">
     <summary>Download a part of the trajectory</summary>
-    <Chosen job={job} summary={summary} stages={stages} />
+    <Chosen {...props} />
   </details>;
 }
 
-function Chosen({ job: { job_id, box_id }, summary, stages }: Props & { stages: readonly Schemas["StageResult"][] }) {
-  const [stage, setStage] = useState(stages.at(-1)?.name ?? "");
+function Chosen({ job, summary, stages }: Props) {
+  const { job_id, box_id } = job;
+  const [chosen, setStage] = useState<string>();
   const [mask, setMask] = useState(soluteMask(summary) ?? "*");
   const [stride, setStride] = useState("1");
   const help = useId();
+  const stage = chosen ?? stages.at(-1) ?? "";
   const every = numberOf(stride.trim());
   const isStride = every !== undefined && Number.isInteger(every) && every >= 1;
-  const wanted = useSettled(mask.trim());
-  const { data: selection, error } = useQuery({
-    queryKey: ["mask", box_id, wanted],
-    queryFn: ({ signal }) => selectionOf(box_id, wanted, signal),
-    enabled: wanted !== "",
+  const asked = JSON.stringify({ stage, mask: mask.trim(), stride: every ?? 0 } satisfies Part);
+  const settled = useSettled(asked);
+  const { data: size, error } = useQuery({
+    queryKey: ["part", job_id, settled, hasEnded(job)],
+    queryFn: ({ signal }) => sizeOf(job_id, JSON.parse(settled) as Part, signal),
+    enabled: isStride && mask.trim() !== "" && settled === asked,
     retry: false,
-    staleTime: Infinity,
   });
-  const total = stages.find(({ name }) => name === stage)?.frames ?? 0;
-  const frames = isStride ? Math.ceil(total / every) : 0;
-  const atoms = error ? 0 : (selection?.atoms ?? 0);
-  const isRight = isStride && atoms > 0 && wanted === mask.trim();
+  const isKnown = isStride && mask.trim() !== "" && settled === asked && size !== undefined;
   const place = (path: string, query: Record<string, string>) => `${baseUrl}${path}?${new URLSearchParams(query)}`;
   return <div className="stack">
     <div className="fields">
       {stages.length > 1 && <label className="field">Stage
         <select value={stage} onChange={(event) => setStage(event.target.value)}>
-          {stages.map(({ name }) => <option key={name} value={name}>{name.replaceAll("_", " ")}</option>)}
+          {stages.map((name) => <option key={name} value={name}>{stageWords(name)}</option>)}
         </select>
       </label>}
       <label className="field">Atoms
@@ -55,20 +54,25 @@ function Chosen({ job: { job_id, box_id }, summary, stages }: Props & { stages: 
           onChange={(event) => setStride(event.target.value)} />
       </label>
     </div>
-    <p id={help} role="status" className="small quiet">{error ? <span className="bad">{error.message}</span>
-      : !isStride ? <span className="bad">{stride} is not a whole number from 1 on.</span>
-        : wanted === "" ? "An Amber mask, such as :1-20@CA; * for all atoms."
-          : !selection ? "…"
-            : `${number(atoms)} atoms in ${number(frames)} frames, about ${bytes(frames * (12 * atoms + 80))}.`}</p>
+    <p id={help} role="status" className="small quiet">{
+      !isStride ? <span className="bad">{stride} is not a whole number from 1 on.</span>
+        : mask.trim() === "" ? "An Amber mask, such as :1-20@CA; * for all atoms."
+          : error && settled === asked ? <span className="bad">{error.message}</span>
+            : isKnown ? `${counted(size.atoms, "atom")} in ${counted(size.frames, "frame")}${hasEnded(job) ? "" : " so far"}, ${bytes(size.bytes)}.`
+              : "…"}</p>
     <div className="row">
-      {isRight
+      {isKnown
         ? <>
-          <a className="button" download={`${job_id}.dcd`}
-            href={place(`/retrieve/job/${job_id}/trajectory`, { stage, mask: wanted, stride: String(every) })}>Trajectory (DCD)</a>
+          <a className="button" download={`${job_id}-${stage}.dcd`}
+            href={place(`/retrieve/job/${job_id}/trajectory`, { stage, mask: mask.trim(), stride: String(every) })}>Trajectory (DCD)</a>
           <a className="button" download={`${job_id}.cif`}
-            href={place(`/retrieve/system/${box_id}/structure`, { mask: wanted })}>Its atoms (mmCIF)</a>
+            href={place(`/retrieve/system/${box_id}/structure`, { mask: mask.trim() })}>Its atoms (mmCIF)</a>
         </>
         : <><button disabled>Trajectory (DCD)</button><button disabled>Its atoms (mmCIF)</button></>}
     </div>
   </div>;
+}
+
+function counted(n: number, what: string): string {
+  return `${number(n)} ${what}${n === 1 ? "" : "s"}`;
 }
