@@ -51,6 +51,20 @@ async function rowsOf(button: Locator): Promise<number> {
   return lines.length - 1;
 }
 
+/** How long a page takes for its next requests, from the first to the last, in ms. */
+async function spanOf(requests: number): Promise<number> {
+  const times: number[] = [];
+  await new Promise<void>((resolve) => {
+    const note = () => {
+      if (times.push(performance.now()) < requests) return;
+      page.off("request", note);
+      resolve();
+    };
+    page.on("request", note);
+  });
+  return (times.at(-1) ?? 0) - (times[0] ?? 0);
+}
+
 /** Steps across and down from the middle, the nearest first. */
 function aroundMiddle(most: number): [across: number, down: number][] {
   const steps = Array.from({ length: 2 * most + 1 }, (_, i) => i - most);
@@ -198,6 +212,8 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   await last.filter({ hasText: first }).waitFor({ state: "detached", timeout: LONG_MS });
   const rows = await rowsOf(page.getByRole("button", { name: "temperature as CSV" }));
   assert.ok(rows > 1, `${rows} rows while it runs`);
+  const span = await spanOf(4);
+  assert.ok(span >= 3000, `${span} ms for four requests: a page that is watched asks once a second at most`);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("status").getByText("cancelled").waitFor({ timeout: LONG_MS });
   await page.reload();

@@ -9,9 +9,6 @@ export function hasEnded(task: { status: string; finished_at?: string }): boolea
   return ENDED.includes(task.status) || task.finished_at !== undefined;
 }
 
-/** How often a record that may change is asked for, where nothing is watched. */
-export const LOOK_MS = 2000;
-
 export function jobView(job_id: string): Promise<Schemas["JobRecord"]> {
   return expectData(molbox.GET("/info/job/{job_id}", { params: { path: { job_id } } }));
 }

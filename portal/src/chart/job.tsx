@@ -14,7 +14,8 @@ type Series = Schemas["JobSeries"];
 const SHOWN = ["temperature", "potential_energy", "density", "volume"];
 /** Rows that are put together piece by piece; with more, all are asked for again, thinned. */
 const MOST_ROWS = 4000;
-const BETWEEN_MS = 1000;
+/** The page asks for its log, too, and is to ask for no more than one thing a second. */
+const BETWEEN_MS = 2000;
 
 export function JobCharts({ job }: { job: Job }) {
   const stages = stagesOf(job);

@@ -1,9 +1,11 @@
 //! The log of a job, followed to its end until somebody scrolls up.
 import { useEffect, useRef, useState } from "react";
 
-import { jobLog, LOOK_MS } from "../api/task.ts";
+import { jobLog } from "../api/task.ts";
 import { persist } from "../api/events.ts";
 
+/** With the charts, which ask more often, a page that is only watched asks for less than one thing a second. */
+const LOOK_MS = 4000;
 /** Longer logs are shown from here on; the whole is in the bundle. */
 const LONGEST = 500_000;
 
