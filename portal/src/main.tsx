@@ -3,7 +3,7 @@ import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@ta
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
-import { isWorthAnotherTry } from "./api/client.ts";
+import { secondsBefore } from "./api/client.ts";
 import { Shell } from "./shell.tsx";
 import "./style.css";
 
@@ -11,7 +11,11 @@ const queries: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError: (_error, { queryKey }) => queryKey[0] !== "health" && look() }),
   mutationCache: new MutationCache({ onError: () => look() }),
   defaultOptions: {
-    queries: { retry: (failures, error) => failures < 2 && isWorthAnotherTry(error), staleTime: 2000 },
+    queries: {
+      retry: (failures, error) => failures < 2 && secondsBefore(failures, error) !== undefined,
+      retryDelay: (failures, error) => 1000 * (secondsBefore(failures, error) ?? 0),
+      staleTime: 2000,
+    },
   },
 });
 

@@ -45,9 +45,15 @@ export class Refused extends Error {
   }
 }
 
-/** Whether the same request may succeed a little later. */
-export function isWorthAnotherTry(error: unknown): boolean {
-  return !(error instanceof Refused) || error.status >= 500;
+/** What people wait for without being told; a longer wait is said, and left to them. */
+const LONGEST_WAIT_S = 30;
+
+/** After how many seconds the same request may succeed; undefined when it need not be tried. */
+export function secondsBefore(failures: number, error: unknown): number | undefined {
+  if (error instanceof Refused && error.status === 429) {
+    return error.retryAfter !== null && error.retryAfter <= LONGEST_WAIT_S ? error.retryAfter : undefined;
+  }
+  return error instanceof Refused && error.status < 500 ? undefined : 2 ** failures;
 }
 
 export type Answer<T> = { data?: T; error?: unknown; response: Response };
