@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { aligned, columnsOf } from "../src/chart/aligned.ts";
+import { svgOfSquares } from "../src/chart/svg.ts";
 import { matrixOf, plotsOf } from "../src/chart/table.ts";
 
 type Table = Parameters<typeof plotsOf>[0];
@@ -81,6 +82,15 @@ test("a square of pairs begins at the first residue, and there is none of what n
   assert.deepEqual([...square?.values ?? []].map((value) => (Number.isNaN(value) ? 0 : value)), [0, 0.5, 0.5, 0.5, 0, 0, 0.5, 0, 0]);
   assert.equal(matrixOf(pairs([1], [30_000])), undefined);
   assert.deepEqual(plotsOf(pairs([1], [2])), []);
+});
+
+test("a map as a figure has the numbers of its residues along both axes, and a scale", () => {
+  const matrix = matrixOf(table("contacts", { residue_a_number: [41, 43], residue_b_number: [60, 75], occupancy: [0.5, 1] }));
+  assert.ok(matrix);
+  const figure = svgOfSquares(matrix, "data:,");
+  for (const number of [50, 60, 70]) assert.equal(figure.split(`>${number}</text>`).length, 3, `${number} on both axes`);
+  assert.equal(figure.split(">residue number</text>").length, 3);
+  assert.match(figure, />occupancy<\/text>/);
 });
 
 test("angles are counted in squares, the second upwards", () => {

@@ -2,12 +2,11 @@
 import { useEffect, useRef, useState } from "react";
 
 import { number } from "../part/number.ts";
-import { save } from "./save.ts";
+import { savePng, saveSvg } from "./save.ts";
+import { FULL, svgOfSquares } from "./svg.ts";
 import type { Matrix } from "./table.ts";
 
 const WIDTH = 420;
-/** From white, as print takes it, to this blue, in light and dark alike. */
-const FULL = [0, 0x72, 0xb2] as const;
 
 export function Heatmap({ matrix }: { matrix: Matrix }) {
   const { title, name, of, unit, size, values, largest, labelOf } = matrix;
@@ -16,12 +15,16 @@ export function Heatmap({ matrix }: { matrix: Matrix }) {
   useEffect(() => {
     if (canvas.current) draw(canvas.current, matrix);
   }, [matrix]);
-  const png = () => canvas.current?.toBlob((blob) => blob && save(`${title.replaceAll(/[^\w.-]+/g, "_")}.png`, blob));
+  const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
+  const figure = () => svgOfSquares(matrix, canvas.current?.toDataURL() ?? "");
   const withUnit = (value: number) => (unit === "" ? number(value, 3) : `${number(value, 3)} ${unit}`);
   return <figure className="chart">
     <figcaption className="spread">
       <span className="quiet">{name} of {of}, from 0 (white) to {withUnit(largest)} (blue)</span>
-      <span className="saves"><button className="plain" aria-label={`${title} as PNG`} onClick={png}>PNG</button></span>
+      <span className="saves">
+        <button type="button" className="plain" aria-label={`${title} as PNG`} onClick={() => void savePng(fileName, figure())}>PNG</button>
+        <button type="button" className="plain" aria-label={`${title} as SVG`} onClick={() => saveSvg(fileName, figure())}>SVG</button>
+      </span>
     </figcaption>
     <canvas ref={canvas} className="heatmap" role="img" aria-label={`${title}: ${name} of ${of}, ${size} by ${size}`}
       onPointerLeave={() => point("")}

@@ -35,13 +35,63 @@ export function svgOf({ title, x, y, lines, isHistogram = false, isDotted = fals
     `<rect x="${EDGE.left + 8}" y="${EDGE.top + 6 + 16 * i}" width="12" height="3" fill="${COLOURS[i % COLOURS.length]}"/>`
     + text(EDGE.left + 26, EDGE.top + 12 + 16 * i, "start", line.name));
   const middle = (EDGE.top + bottom) / 2;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" `
-    + `font-family="sans-serif" font-size="12" fill="#1b1f23"><rect width="100%" height="100%" fill="#ffffff"/>`
-    + text(EDGE.left, 22, "start", title, 14) + ticksY.join("") + ticksX.join("")
+  return head(WIDTH, HEIGHT, title) + ticksY.join("") + ticksX.join("")
     + `<path d="M${EDGE.left} ${EDGE.top}V${bottom}H${WIDTH - EDGE.right}" fill="none" stroke="#57606a"/>`
     + curves.join("") + key.join("")
     + text((EDGE.left + WIDTH - EDGE.right) / 2, HEIGHT - 8, "middle", withUnit(x))
-    + `<g transform="rotate(-90 16 ${middle})">${text(16, middle, "middle", withUnit(y))}</g></svg>`;
+    + `${upwards(16, middle, withUnit(y))}</svg>`;
+}
+
+/** Squares of a matrix as they are drawn on a figure, beside the scale of their colour. */
+export type Squares = {
+  title: string;
+  name: string;
+  unit: string;
+  axes: readonly [along: string, up: string];
+  size: number;
+  largest: number;
+  labelOf: (place: number) => number;
+};
+
+const SQUARE = 380;
+const SCALE = { left: 24, width: 14 };
+const RIGHT = 130;
+/** From white, as print takes it, to this blue. */
+export const FULL = [0, 0x72, 0xb2] as const;
+
+/** A matrix with its axes; `picture` has its squares, as the address of an image. */
+export function svgOfSquares({ title, name, unit, axes, size, largest, labelOf }: Squares, picture: string): string {
+  const [first, last] = [labelOf(0), labelOf(size - 1)];
+  const bottom = EDGE.top + SQUARE;
+  const [width, height] = [EDGE.left + SQUARE + RIGHT, bottom + EDGE.bottom];
+  const across = spanOf([first, last]);
+  const along = (value: number) => (size === 1 ? 0.5 : ((value - first) / (last - first)) * (1 - 1 / size) + 0.5 / size) * SQUARE;
+  const whole = ticks(across).filter((value) => Number.isInteger(value) && value >= first && value <= last);
+  const marks = labelled(whole).map(([value, label]) => {
+    const [x, y] = [EDGE.left + along(value), bottom - along(value)];
+    return `<path d="M${px(x)} ${bottom}v5M${EDGE.left} ${px(y)}h-5" stroke="#57606a"/>`
+      + text(x, bottom + 18, "middle", label) + text(EDGE.left - 8, y + 4, "end", label);
+  });
+  const scale = EDGE.left + SQUARE + SCALE.left;
+  const middle = (EDGE.top + bottom) / 2;
+  return head(width, height, title)
+    + `<image href="${picture}" x="${EDGE.left}" y="${EDGE.top}" width="${SQUARE}" height="${SQUARE}" style="image-rendering:pixelated"/>`
+    + `<rect x="${EDGE.left}" y="${EDGE.top}" width="${SQUARE}" height="${SQUARE}" fill="none" stroke="#57606a"/>` + marks.join("")
+    + `<linearGradient id="scale" x1="0" y1="1" x2="0" y2="0"><stop stop-color="#ffffff"/><stop offset="1" stop-color="rgb(${FULL.join()})"/></linearGradient>`
+    + `<rect x="${scale}" y="${EDGE.top}" width="${SCALE.width}" height="${SQUARE}" fill="url(#scale)" stroke="#57606a"/>`
+    + text(scale + SCALE.width + 8, bottom, "start", "0") + text(scale + SCALE.width + 8, EDGE.top + 10, "start", String(Number(largest.toPrecision(3))))
+    + upwards(scale + SCALE.width + 24, middle, withUnit({ name, unit }))
+    + text(EDGE.left + SQUARE / 2, height - 8, "middle", axes[0]) + upwards(16, middle, axes[1]) + "</svg>";
+}
+
+function head(width: number, height: number, title: string): string {
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" `
+    + `font-family="sans-serif" font-size="12" fill="#1b1f23"><rect width="100%" height="100%" fill="#ffffff"/>`
+    + text(EDGE.left, 22, "start", title, 14);
+}
+
+function upwards(x: number, y: number, words: string): string {
+  return `<g transform="rotate(-90 ${x} ${y})">${text(x, y, "middle", words)}</g>`;
 }
 
 export function withUnit({ name, unit }: { name: string; unit?: string }): string {

@@ -18,6 +18,8 @@ export type Matrix = {
   values: Float32Array;
   /** What is drawn in full colour. */
   largest: number;
+  /** What lies along it and up. */
+  axes: readonly [along: string, up: string];
   /** What a row or a column is called. */
   labelOf: (place: number) => number;
 };
@@ -195,9 +197,9 @@ export function matrixOf(table: Table): Matrix | undefined {
     case "pairwise_rmsd":
       return framePairs(table);
     case "ramachandran":
-      return angles(table, "phi_deg", "psi_deg", "residues by φ and ψ in degrees");
+      return angles(table, ["phi_deg", "psi_deg"], ["φ", "ψ"]);
     case "side_chain_map":
-      return angles(table, "chi1_deg", "chi2_deg", "residues by χ1 and χ2 in degrees");
+      return angles(table, ["chi1_deg", "chi2_deg"], ["χ1", "χ2"]);
     default:
       return undefined;
   }
@@ -217,7 +219,7 @@ function residuePairs(table: Table, column: string, name: string): Matrix | unde
   const square = squareOf(last - first + 1);
   if (!square) return undefined;
   numbersOf(of).forEach((value, i) => square.setBoth((rows[i] ?? NaN) - first, (columns[i] ?? NaN) - first, value));
-  return { title: table.title, name, of: "pairs of residues", unit: "", ...square.made, largest: 1, labelOf: (place) => first + place };
+  return { title: table.title, name, of: "pairs of residues", unit: "", axes: ["residue number", "residue number"], ...square.made, largest: 1, labelOf: (place) => first + place };
 }
 
 /** Deviations of all pairs of frames. */
@@ -231,12 +233,12 @@ function framePairs(table: Table): Matrix | undefined {
   if (!square) return undefined;
   for (let i = 0; i < frames.length; i += 1) square.setBoth(i, i, 0);
   values.forEach((value, i) => square.setBoth(places.get(rows[i] ?? NaN) ?? NaN, places.get(columns[i] ?? NaN) ?? NaN, value));
-  return { title: table.title, name: "rmsd", of: "pairs of frames", unit: "Å", ...square.made, largest: largestOf(values), labelOf: (place) => frames[place] ?? NaN };
+  return { title: table.title, name: "rmsd", of: "pairs of frames", unit: "Å", axes: ["frame", "frame"], ...square.made, largest: largestOf(values), labelOf: (place) => frames[place] ?? NaN };
 }
 
 /** How many residues have which pair of angles. */
-function angles(table: Table, along: string, up: string, of: string): Matrix | undefined {
-  const [x, y, fraction] = columnsNamed(table, along, up, "fraction");
+function angles(table: Table, names: readonly string[], [along, up]: readonly [string, string]): Matrix | undefined {
+  const [x, y, fraction] = columnsNamed(table, ...names, "fraction");
   const square = squareOf(ANGLE_BINS);
   if (!x || !y || !fraction || !square) return undefined;
   const [columns, rows] = [numbersOf(x), numbersOf(y)];
@@ -244,7 +246,8 @@ function angles(table: Table, along: string, up: string, of: string): Matrix | u
   const width = 360 / ANGLE_BINS;
   const binOf = (angle: number | null | undefined) => Math.floor(((angle ?? NaN) + 180) / width);
   percents.forEach((value, i) => square.set(binOf(rows[i]), binOf(columns[i]), value));
-  return { title: table.title, name: "part", of, unit: "%", ...square.made, largest: largestOf(percents), labelOf: (place) => (place + 0.5) * width - 180 };
+  const of = `residues by ${along} and ${up} in degrees`;
+  return { title: table.title, name: "part", of, unit: "%", axes: [`${along}, °`, `${up}, °`], ...square.made, largest: largestOf(percents), labelOf: (place) => (place + 0.5) * width - 180 };
 }
 
 function squareOf(size: number) {
