@@ -63,6 +63,11 @@ test("chains are left out and ligands placed in the picture of a new system", as
   await place.getByRole("button", { name: "Move guest on, x" }).click();
   await place.getByRole("button", { name: "Move guest back, z" }).click();
   assert.equal(await page.getByLabel("Translation").inputValue(), "0.2 0 -0.1");
+  await page.getByLabel("Translation").fill("1,5 0 0");
+  await page.getByText("1,5 is not a number; decimals are written with a point, 1.5").waitFor();
+  await page.getByLabel("Translation").fill("0.2, 0, -0.1");
+  await place.getByRole("button", { name: "Move guest on, z" }).click();
+  assert.equal(await page.getByLabel("Translation").inputValue(), "0.2 0 0");
   await place.getByRole("button", { name: "Turn guest on, y" }).click();
   assert.equal(await page.getByLabel("Rotation").inputValue(), "0 15 0");
   await place.getByRole("button", { name: "Turn guest back, y" }).click();

@@ -22,7 +22,7 @@ export function read(fields: Fields, typed: Typed, path: Path = []): Read {
     if (text === "" || field.kind === "rows") continue;
     const value = valueOf(field, text);
     if (value !== undefined) body[name] = value;
-    else wrong.push(violation([...path, name], notNumber(field, text)));
+    else wrong.push(violation([...path, name], notNumber(text, field.kind === "integer" ? "whole number" : "number")));
   }
   return { body, wrong };
 }
@@ -65,8 +65,8 @@ function valueOf(field: Field, text: string): Value | undefined {
   }
 }
 
-function notNumber(field: Field, text: string): string {
-  const kind = field.kind === "integer" ? "whole number" : "number";
+/** Why a text is no number, with the likely reason. */
+export function notNumber(text: string, kind = "number"): string {
   const hint = /^[+-]?\d+,\d+$/.test(text) ? `; decimals are written with a point, ${text.replace(",", ".")}` : "";
   return `${text} is not a ${kind}${hint}`;
 }

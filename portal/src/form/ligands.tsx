@@ -2,7 +2,7 @@
 import type { Schemas, Violation } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { FieldControl } from "./field.tsx";
-import { numberOf, violation, type Wrong } from "./form.ts";
+import { notNumber, numberOf, violation, type Wrong } from "./form.ts";
 
 type Request = Schemas["SystemBuildRequest"];
 type Arrays = Pick<Request,
@@ -15,7 +15,7 @@ const COLUMNS = [
   ["ligands", "Ligand", "File of the ligand, by its name or id."],
   ["ligand_residue_names", "Residue name", "1 to 4 letters or digits. Default: L01, L02 and so on."],
   ["ligand_input_formats", "Format", "Default: as registered."],
-  ["ligand_translations", "Translation", "Three numbers. Default: where it is."],
+  ["ligand_translations", "Translation", "Three numbers, with blanks between them. Default: where it is."],
   ["ligand_rotations", "Rotation", "Three angles, a quaternion, or nine elements of a matrix. Default: as it is."],
 ] as const satisfies readonly [keyof Arrays, string, string][];
 
@@ -43,7 +43,7 @@ export function readLigands(rows: readonly Ligand[]): { body: Arrays; wrong: Vio
     if (!isUsed(rows, column)) continue;
     body[column] = rows.map((row, i) => {
       const bad = wordsIn(row[column]).find((word) => numberOf(word) === undefined);
-      if (bad !== undefined) wrong.push(violation([column, i], `${bad} is not a number`));
+      if (bad !== undefined) wrong.push(violation([column, i], notNumber(bad)));
       return numbersIn(row[column]);
     });
   }
@@ -67,8 +67,9 @@ export function numbersIn(text: string): number[] {
   return wordsIn(text).map(numberOf).filter((value) => value !== undefined);
 }
 
+/** Blanks separate, perhaps with a comma before them; one between digits may be meant as a point. */
 function wordsIn(text: string): string[] {
-  return text.split(/[\s,;]+/).filter((word) => word !== "");
+  return text.split(/[,;]?\s+|;|,$/).filter((word) => word !== "");
 }
 
 /** The paths of the controls. */

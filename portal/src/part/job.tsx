@@ -6,7 +6,7 @@ import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { hasEnded, jobView } from "../api/task.ts";
 import { FieldControl } from "../form/field.tsx";
-import { numberOf } from "../form/form.ts";
+import { notNumber, numberOf } from "../form/form.ts";
 import { useSubmission } from "../form/submit.tsx";
 import { address, go } from "../routes.ts";
 import { Dialog } from "./dialog.tsx";
@@ -98,7 +98,7 @@ function Extend({ job, onClose, done }: { job: Job; onClose: () => void; done: (
       onClose();
     },
   );
-  const wrong = time !== "" && value === undefined ? `${time} is not a number` : submission.violations[0]?.msg;
+  const wrong = time !== "" && value === undefined ? notNumber(time.trim()) : submission.violations[0]?.msg;
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (value !== undefined) void submission.submit();
