@@ -26,6 +26,8 @@ export default defineConfig(({ command }) => ({
     chunkSizeWarningLimit: 3000,
   },
   server: {
+    // The example's structure lies beside the portal.
+    fs: { allow: [".."] },
     proxy: {
       [`^/local/(?!portal/)`]: process.env["MOLBOX_URL"] ?? "http://127.0.0.1:8080",
     },

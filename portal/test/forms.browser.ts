@@ -44,6 +44,20 @@ async function upload(name: string, content: Buffer): Promise<void> {
   await page.getByRole("row", { name: path.parse(name).name }).waitFor({ timeout: LONG_MS });
 }
 
+test("the example needs no mirror, and is one file however often it is tried", async () => {
+  for (let tries = 0; tries < 2; tries += 1) {
+    await page.getByRole("button", { name: "Try the example" }).click();
+    await page.getByRole("heading", { name: "New system" }).waitFor();
+    assert.equal(await page.getByLabel("protein", { exact: true }).inputValue(), "villin");
+    await page.getByRole("region", { name: "Estimate" }).getByText(/^about/).first().waitFor();
+    await page.getByRole("link", { name: "Jobs" }).click();
+  }
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByRole("row", { name: /^villin/ }).waitFor();
+  assert.equal(await page.getByRole("row").count(), 2, "it and the head of the table");
+  browser.look();
+});
+
 test("chains are left out and ligands placed in the picture of a new system", async () => {
   await upload("pair.pdb", Buffer.from(twice(await readFile("../clients/alanine.pdb", "utf8"))));
   await upload("guest.mol2", await readFile("../worker/tests/data/p-xylene.mol2"));

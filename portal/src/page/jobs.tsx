@@ -1,5 +1,5 @@
 //! The jobs of the account, newest first, those of a batch together.
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
@@ -10,7 +10,7 @@ import { Pages, usePaging } from "../part/pages.tsx";
 import { Status } from "../part/status.tsx";
 import { StatusCell } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
-import { address } from "../routes.ts";
+import { address, go } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
 
@@ -77,20 +77,27 @@ export default function Jobs() {
 
 /** Where to begin when there is no job yet. */
 function Begin() {
-  return <div className="begin">
-    <a className="panel" href={address("system_new")}>
-      <strong>Start from a structure</strong>
-      <span className="quiet">Build a solvated box of a PDB or mmCIF file, then simulate it.</span>
-    </a>
-    <a className="panel" href={address("system_new", { protein: "1VII" })}>
-      <strong>Try the example</strong>
-      <span className="quiet">The villin headpiece, 36 residues, in a small box.</span>
-    </a>
-    <a className="panel" href={address("account")}>
-      <strong>Get a key for the terminal</strong>
-      <span className="quiet">The same from scripts and the command line.</span>
-    </a>
-  </div>;
+  const example = useMutation({
+    mutationFn: async () => (await import("../api/example.ts")).registerExample(),
+    onSuccess: (protein) => go(address("system_new", { protein })),
+  });
+  return <>
+    {example.error && <Failure error={example.error} />}
+    <div className="begin">
+      <a className="panel" href={address("system_new")}>
+        <strong>Start from a structure</strong>
+        <span className="quiet">Build a solvated box of a PDB or mmCIF file, then simulate it.</span>
+      </a>
+      <button className="panel" aria-busy={example.isPending} onClick={() => { if (!example.isPending) example.mutate(); }}>
+        <strong>Try the example</strong>
+        <span className="quiet">The villin headpiece, 36 residues, in a small box.</span>
+      </button>
+      <a className="panel" href={address("account")}>
+        <strong>Get a key for the terminal</strong>
+        <span className="quiet">The same from scripts and the command line.</span>
+      </a>
+    </div>
+  </>;
 }
 
 /** Jobs that follow each other in the list and have the name of one batch. */
