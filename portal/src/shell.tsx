@@ -4,12 +4,11 @@ import { type ComponentType, lazy, type MouseEvent as Clicked, type ReactNode, S
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "./api/client.ts";
 import { signedIn, signedOut } from "./api/session.ts";
-import { NotFound } from "./page/not_found.tsx";
 import { SignIn } from "./page/sign_in.tsx";
 import { Boundary } from "./part/boundary.tsx";
 import { Dialog } from "./part/dialog.tsx";
 import { IsCut, useEvents } from "./part/events.ts";
-import { Failure } from "./part/notice.tsx";
+import { Failure, NotFound } from "./part/notice.tsx";
 import { type Session, useSession, useSignedIn } from "./part/session.ts";
 import { SignInForm } from "./part/sign_in.tsx";
 import { KeepUploads } from "./part/uploads.tsx";

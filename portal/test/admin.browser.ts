@@ -59,7 +59,8 @@ test("an account is made, and its owner signs in by the link", async () => {
   await accept(other, link);
   assert.equal(await other.page.getByRole("link", { name: "Admin" }).count(), 0);
   await other.page.goto(`${service.portal}admin`);
-  await other.page.getByText(/administrator/).first().waitFor();
+  await other.page.getByRole("heading", { name: "Not allowed" }).waitFor();
+  await other.check("not_allowed");
   await other.page.getByRole("link", { name: "Jobs" }).click();
 });
 

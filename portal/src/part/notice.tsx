@@ -26,15 +26,29 @@ function wordsOf(error: Error): string {
   return error.message;
 }
 
-/** In the place of what cannot be shown. What is deleted and what belongs to somebody else look the same. */
+/** In the place of what cannot be shown. */
 export function Unreadable({ error, what, again }: { error: Error; what: string; again: () => void }) {
   if (!(error instanceof Refused) || (error.status !== 404 && error.status !== 422)) {
     return <Failure error={error} again={again} />;
   }
+  return <NotFound what={what} />;
+}
+
+/** Where an address leads nowhere, or to what somebody else has, which looks the same. */
+export function NotFound({ what = "page" }: { what?: string }) {
+  return <Nothing title="Not found">There is no such {what}. It may have been deleted, or the address is not complete.</Nothing>;
+}
+
+/** Where an address leads to what is not for everybody. */
+export function NotAllowed() {
+  return <Nothing title="Not allowed">This page is for administrators. Whoever runs this service can make you one.</Nothing>;
+}
+
+function Nothing({ title, children }: { title: string; children: ReactNode }) {
   return <section className="narrow stack">
-    <title>Not found · molbox</title>
-    <h1>Not found</h1>
-    <p>There is no such {what}. It may have been deleted, or the address is not complete.</p>
+    <title>{`${title} · molbox`}</title>
+    <h1>{title}</h1>
+    <p>{children}</p>
     <p><a className="button" href=".">Back to the start</a></p>
   </section>;
 }
