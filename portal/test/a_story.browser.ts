@@ -381,6 +381,8 @@ test("a portfolio has a margin, and nothing of it is kept", async () => {
   await portfolio.fill("ticker,type,quantity\nXEQ1,long,2\nXEQ1,short,1\n");
   await page.getByRole("button", { name: "Calculate" }).click();
   await page.getByRole("row", { name: /XEQ1 short/ }).waitFor({ timeout: LONG_MS });
+  const totals = page.getByRole("heading", { name: /^Totals/ });
+  assert.ok(await totals.evaluate((it) => it.getBoundingClientRect().bottom < innerHeight), "without scrolling");
   await browser.check("margin");
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("heading", { name: "Jobs" }).waitFor();

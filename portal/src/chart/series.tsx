@@ -63,9 +63,9 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted 
         {typeof last === "number" && <span className="quiet">{number(last, 5)}</span>}
         {isThinned && <span className="quiet">thinned</span>}
         <span className="saves">
-          <button className="plain" aria-label={`${title} as PNG`} onClick={() => void savePng(fileName, picture())}>PNG</button>
-          <button className="plain" aria-label={`${title} as SVG`} onClick={() => saveSvg(fileName, picture())}>SVG</button>
-          <button className="plain" aria-label={`${title} as CSV`} onClick={() => saveCsv(isThinned ? `${fileName}_thinned` : fileName, columnsOf({ x, y: inFile, lines }))}>CSV</button>
+          <button type="button" className="plain" aria-label={`${title} as PNG`} onClick={() => void savePng(fileName, picture())}>PNG</button>
+          <button type="button" className="plain" aria-label={`${title} as SVG`} onClick={() => saveSvg(fileName, picture())}>SVG</button>
+          <button type="button" className="plain" aria-label={`${title} as CSV`} onClick={() => saveCsv(isThinned ? `${fileName}_thinned` : fileName, columnsOf({ x, y: inFile, lines }))}>CSV</button>
         </span>
       </span>
     </figcaption>

@@ -67,9 +67,12 @@ export default function Margin() {
       {submission.failure
         && <Failure error={submission.failure} again={() => void submission.submit()} />}
       <WrongAtTop wrong={wrong} />
-      <div className="columns">
-        <PortfolioText text={text} format={format} wrong={wrong.at("portfolio")} onText={setText} onFormat={choose} />
+      <div className="columns form-columns">
         <div className="stack">
+          <PortfolioText text={text} format={format} wrong={wrong.at("portfolio")} onText={setText} onFormat={choose} />
+          {answer && <Result report={answer.report} asked={answer.asked} />}
+        </div>
+        <div className="stack aside">
           {MARGIN.map((group) => <FieldGroup key={group.title} group={group} fields={fields.MarginJobRequest}
             typed={typed} onType={setTyped} wrong={wrong} isOpen={isUsed(datesOf(group.title), history, wrong)}>
             <Dates names={datesOf(group.title)} isFolded={group.often.length > 0} typed={history} onType={setHistory} wrong={wrong} />
@@ -77,7 +80,6 @@ export default function Margin() {
         </div>
       </div>
     </form>
-    {answer && <Result report={answer.report} asked={answer.asked} />}
   </div>;
 }
 
@@ -182,7 +184,7 @@ function Result({ report, asked }: { report: Report; asked: Asked }) {
     <section className="panel stack">
       <div className="spread">
         <h2>Totals{currency === undefined ? "" : ` in ${currency}`}</h2>
-        <button onClick={() => void csv()}>CSV</button>
+        <button type="button" onClick={() => void csv()}>CSV</button>
       </div>
       {error && <Failure error={error} />}
       <dl className="figures">
