@@ -375,6 +375,17 @@ test("what is measured between atoms is drawn in each frame", async () => {
   await browser.check("jobs");
 });
 
+test("an analysis is deleted, and the job stays", async () => {
+  await page.goBack();
+  await page.getByRole("link", { name: "Analysis" }).click();
+  await page.getByRole("button", { name: "Delete…" }).last().click();
+  await page.getByRole("dialog", { name: "Delete this analysis?" }).getByRole("button", { name: "Delete", exact: true }).click();
+  await panel(/^RMSD/).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Analyse" }).waitFor();
+  await page.getByRole("status").getByText("succeeded").waitFor();
+  browser.look();
+});
+
 test("a portfolio has a margin, and nothing of it is kept", async () => {
   await page.getByRole("link", { name: "Margin" }).click();
   const portfolio = page.getByLabel("Portfolio", { exact: true });

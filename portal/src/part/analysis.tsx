@@ -18,6 +18,7 @@ import { FieldGroup } from "../form/group.tsx";
 import { ANALYSIS, MASKS } from "../form/groups.ts";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
+import { Dialog } from "./dialog.tsx";
 import { nameOf } from "./job.tsx";
 import { Failure, Notice } from "./notice.tsx";
 import { moment, number } from "./number.ts";
@@ -162,6 +163,7 @@ function Shown({ analysis, subject }: ShownProps) {
     onSettled: changed,
   });
   const zip = useMutation({ mutationFn: () => zipOf(analysis.analysis_id) });
+  const [asks, ask] = useState(false);
   const failure = cancel.error ?? zip.error;
   return <>
     <div className="spread">
@@ -174,15 +176,36 @@ function Shown({ analysis, subject }: ShownProps) {
         {!hasEnded(analysis) && !analysis.cancelling && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
         {analysis.status === "succeeded"
           && <button aria-busy={zip.isPending} onClick={() => zip.mutate()}>All as a zip</button>}
+        {hasEnded(analysis) && <button className="danger" onClick={() => ask(true)}>Delete…</button>}
       </span>
     </div>
     {failure && <Failure error={failure} />}
+    {asks && <Delete analysis={analysis} onClose={() => ask(false)} />}
     {analysis.held ? <HoldNotice held={analysis.held} /> : analysis.queue && <QueueNotice queue={analysis.queue} />}
     {analysis.progress && !hasEnded(analysis) && <ProgressPanel progress={analysis.progress} />}
     {analysis.error && <FailurePanel failure={analysis.error} />}
     <Warnings warnings={analysis.warnings} />
     {analysis.status === "succeeded" && <Tables analysis={analysis} subject={subject} />}
   </>;
+}
+
+function Delete({ analysis: { analysis_id }, onClose }: { analysis: Analysis; onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => expectData(molbox.DELETE("/info/analysis/{analysis_id}", { params: { path: { analysis_id } } })),
+    onSuccess: async () => {
+      onClose();
+      await queries.invalidateQueries({ queryKey: ["analyses"] });
+    },
+  });
+  return <Dialog title="Delete this analysis?" onClose={onClose}>
+    <p>Its tables and plots are gone for good. The trajectory stays.</p>
+    {remove.error && <Failure error={remove.error} />}
+    <div className="end">
+      <button onClick={onClose}>Keep it</button>
+      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
+    </div>
+  </Dialog>;
 }
 
 function Tables({ analysis, subject: { name, job } }: ShownProps) {
