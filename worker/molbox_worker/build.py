@@ -15,7 +15,7 @@ import numpy as np
 import openmm
 from openmm import app, unit
 
-from molbox_worker import charmm, check, force_field, hydrogens, prepare, relax, solvate, structure_input
+from molbox_worker import charmm, check, force_field, hydrogens, nbfix, prepare, relax, solvate, structure_input
 from molbox_worker.directory import TaskDirectory, replace
 from molbox_worker.engine import platform, templates_explained, versions
 from molbox_worker.plan import BuildPlan, BuildTask
@@ -76,7 +76,7 @@ def build(task: TaskDirectory, spec: BuildTask) -> BuildResult:
     variants = steps.run("hydrogens", lambda: hydrogens.add(task, plan, prepared, base))
     steps.run("solvate", lambda: solvate.solvate(task, plan, modeller, base, steps.report))
     _name_chains(modeller.topology)
-    system = steps.run("parametrise", lambda: _parametrise(task, plan, modeller.topology, base))
+    system = steps.run("parametrise", lambda: _parametrise(task, modeller.topology, base))
     state, findings = steps.run("check", lambda: _check(task, system, modeller, prepared.account))
 
     steps.run("write", lambda: _write(task, modeller.topology, system, state))
@@ -166,7 +166,7 @@ def _name_chains(topology: app.Topology) -> None:
         chain.id = name
 
 
-def _parametrise(task: TaskDirectory, plan: BuildPlan, topology: app.Topology, base: app.ForceField) -> openmm.System:
+def _parametrise(task: TaskDirectory, topology: app.Topology, base: app.ForceField) -> openmm.System:
     with templates_explained(topology):
         system = base.createSystem(
             topology,
@@ -175,8 +175,8 @@ def _parametrise(task: TaskDirectory, plan: BuildPlan, topology: app.Topology, b
             constraints=app.HBonds,
             rigidWater=True,
         )
-    if plan.force_field.is_charmm:
-        task.log(f"{charmm.simplify(system)} pairs of atom types have Lennard-Jones parameters of their own (NBFIX)")
+    if n_pairs := nbfix.simplify(system):
+        task.log(f"{n_pairs} pairs of atom types have Lennard-Jones parameters of their own (NBFIX)")
     return system
 
 

@@ -45,7 +45,7 @@ def add(task: TaskDirectory, plan: BuildPlan, prepared: Prepared, base: app.Forc
     _rename(modeller, prepared.final_names)
     if needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
-    relax.alone(task, plan, modeller, base, prepared.account.deposited)
+    relax.alone(task, modeller, base, prepared.account.deposited)
     places, authors = relax.positions(modeller), prepared.account.authors
     check.check_contacts(modeller.topology, places, None, authors)
     check.check_hands(modeller.topology, places, authors)

@@ -336,9 +336,10 @@ def _nonbonded(system: openmm.System, context: openmm.Context) -> Nonbonded | No
     if len(forces) != 1 or forces[0].getNonbondedMethod() != openmm.NonbondedForce.PME:
         return None
     force = forces[0]
-    # A force field with pairs of its own has Lennard-Jones in a force beside the charges.
-    custom = [force for force in system.getForces() if isinstance(force, openmm.CustomNonbondedForce)]
-    lennard_jones = [each for each in custom if each.getNumParticles()] or [force]
+    # Lennard-Jones may be in a force beside the charges.
+    has_own = any(force.getParticleParameters(i)[2]._value for i in range(force.getNumParticles()))
+    custom = [each for each in system.getForces() if isinstance(each, openmm.CustomNonbondedForce)]
+    lennard_jones = [force] if has_own or not custom else custom
     switches = [each.getSwitchingDistance()._value for each in lennard_jones if each.getUseSwitchingFunction()]
     corrections = [
         each.getUseLongRangeCorrection()

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from openmm import app, unit
 from scipy.spatial import cKDTree
 
-from molbox_worker import charmm
+from molbox_worker import nbfix
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform, templates_explained
-from molbox_worker.plan import BuildPlan
 
 # Of a structure without solvent: kJ/mol/nm, and steps at most.
 TOLERANCE = 10.0
@@ -33,9 +32,7 @@ def positions(modeller: app.Modeller) -> NDArray[np.float64]:
     return np.array([[p[0], p[1], p[2]] for p in places], dtype=np.float64).reshape(-1, 3)
 
 
-def alone(
-    task: TaskDirectory, plan: BuildPlan, modeller: app.Modeller, base: app.ForceField, deposited: NDArray[np.float64]
-) -> None:
+def alone(task: TaskDirectory, modeller: app.Modeller, base: app.ForceField, deposited: NDArray[np.float64]) -> None:
     """Minimise hydrogens and other added atoms of a structure without its solvent.
 
     `deposited` are the places, in nm, of the atoms that stay; shape (m, 3).
@@ -48,8 +45,7 @@ def alone(
             constraints=None,
             rigidWater=False,
         )
-    if plan.force_field.is_charmm:
-        charmm.simplify(system)
+    nbfix.simplify(system)
     places = positions(modeller)
     stays = stay(places, deposited)
     if stays.all():

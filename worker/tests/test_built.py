@@ -216,13 +216,61 @@ def test_gromacs_runs_what_it_can_write(
     brought: dict[str, Directory], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for program, system in brought.items():
-        plan = changed(SIMULATE, {"stages": [{**STAGE, "log_freq": 50}], "engine": "gromacs"})
-        job = Directory(tmp_path_factory.mktemp(f"gmx_{program}") / "task", task_of(plan))
-        for name in ("system.xml", "state.xml", "topology.json"):
-            (job.path / "input" / name).write_bytes(system.output(name).read_bytes())
-        job.run()
+        job = job_of(system, tmp_path_factory.mktemp(f"gmx_{program}"), "gromacs")
         assert job.result["status"] == "succeeded", (program, job.result)
         assert job.result["engine"] == "gromacs", program
+
+
+def job_of(system: Directory, folder: Path, engine: str) -> Directory:
+    """A short job of a system."""
+    plan = changed(SIMULATE, {"stages": [{**STAGE, "log_freq": 50}], "engine": engine})
+    job = Directory(folder / "task", task_of(plan))
+    for name in ("system.xml", "state.xml", "topology.json"):
+        (job.path / "input" / name).write_bytes(system.output(name).read_bytes())
+    job.run()
+    return job
+
+
+def with_nbfix(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Files of CHARMM with pairs of types of their own, as its stream of water and ions has them."""
+    pairs = b"\nNBFIX\nSOD CLA -0.083875 3.731\nOWT3 O -0.300000 3.400\n\nEND"
+    return {**files, "system.prm": re.sub(rb"\nEND", lambda _: pairs, files["system.prm"], count=1)}
+
+
+def test_pairs_of_types_of_their_own_cost_no_table_and_gromacs_runs_them(
+    bring: Bring, brought: dict[str, Directory], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    directory = bring(with_nbfix(loose("charmm")))
+    assert directory.result["status"] == "succeeded", directory.result
+    files = with_nbfix(content("charmm"))
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    psf = app.CharmmPsfFile(
+        str(tmp_path / "system.psf"),
+        periodicBoxVectors=app.PDBFile(str(tmp_path / "system.pdb")).topology.getPeriodicBoxVectors(),
+    )
+    tabulated = psf.createSystem(
+        app.CharmmParameterSet(str(tmp_path / "system.rtf"), str(tmp_path / "system.prm")),
+        **SETTINGS,
+        flexibleConstraints=False,
+    )
+    for force in tabulated.getForces():
+        if isinstance(force, openmm.CustomNonbondedForce):
+            force.setUseLongRangeCorrection(True)
+    system = openmm.XmlSerializer.deserialize(directory.output("system.xml").read_text())
+    state = openmm.XmlSerializer.deserialize(directory.output("state.xml").read_text())
+    totals = [sum(energy for _, energy in energies(each, state.getPositions())) for each in (system, tabulated)]
+    assert totals[0] == pytest.approx(totals[1], abs=1e-3)
+    plain = openmm.XmlSerializer.deserialize(brought["charmm"].output("system.xml").read_text())
+    assert abs(sum(energy for _, energy in energies(plain, state.getPositions())) - totals[0]) > 1
+    pairs = [force for force in system.getForces() if isinstance(force, openmm.CustomNonbondedForce)]
+    assert [force.getNumInteractionGroups() for force in pairs] == [2]
+    for engine in ("openmm", "gromacs"):
+        job = job_of(directory, tmp_path_factory.mktemp(engine), engine)
+        assert job.result["status"] == "succeeded", job.result
+        assert job.result["engine"] == engine
+        method = json.loads(job.output("production.method.json").read_text())
+        assert method["nonbonded"]["dispersion_correction"], engine
 
 
 def test_a_binary_restart_has_the_same_coordinates_as_its_text(bring: Bring, brought: dict[str, Directory]) -> None:

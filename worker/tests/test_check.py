@@ -233,9 +233,7 @@ def test_a_system_that_is_not_the_structure_is_refused(
         fault(prepared)
         return variants
 
-    def parametrise(
-        _task: TaskDirectory, _plan: BuildPlan, topology: app.Topology, _base: app.ForceField
-    ) -> openmm.System:
+    def parametrise(_task: TaskDirectory, topology: app.Topology, _base: app.ForceField) -> openmm.System:
         system = openmm.System()
         for _ in topology.atoms():
             system.addParticle(12.0)

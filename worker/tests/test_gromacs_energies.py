@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from openmm import app, unit
 from test_residues import part
 
-from molbox_worker.charmm import simplify
 from molbox_worker.gromacs import files, mdp
 from molbox_worker.gromacs.terms import Terms, Unsupported
 from molbox_worker.gromacs.topology import write_topology
 from molbox_worker.model import restraint
+from molbox_worker.nbfix import simplify
 from molbox_worker.plan import Stage
 from molbox_worker.topology import read_topology
 
@@ -53,7 +53,13 @@ IDLE = {
     *(f"{what}-{row}{column}" for what in ("Vir", "Pres") for row in "XYZ" for column in "XYZ"),
 }
 # What one program has as parts of the other's.
-SAME_AS = {"NBFIX": "NonbondedForce", "LennardJones14": "NonbondedForce", "CustomBondForce": "NonbondedForce"}
+SAME_AS = {
+    **dict.fromkeys(("NBFIX", "LennardJones14", "CustomBondForce"), "NonbondedForce"),
+    # Of OpenMM's loaders of other programs' files.
+    **dict.fromkeys(("LennardJonesForce", "LennardJonesExceptions"), "NonbondedForce"),
+    **dict.fromkeys(("HarmonicTorsionForce", "ImproperTorsionForce"), "CustomTorsionForce"),
+    "UreyBradleyForce": "HarmonicBondForce",
+}
 
 
 class Comparison:
@@ -92,13 +98,19 @@ class Comparison:
 
     def _correction(self, context: openmm.Context) -> float:
         """The dispersion correction, which depends on the volume alone."""
-        (i, nonbonded), *_ = (
-            (i, force) for i, force in enumerate(self.system.getForces()) if isinstance(force, openmm.NonbondedForce)
-        )
-        with_it = context.getState(energy=True, groups={i}).getPotentialEnergy()._value
-        nonbonded.setUseDispersionCorrection(False)
+        with_it = self._nonbonded(context)
+        for force in self.system.getForces():
+            if isinstance(force, openmm.NonbondedForce):
+                force.setUseDispersionCorrection(False)
+            elif isinstance(force, openmm.CustomNonbondedForce):
+                force.setUseLongRangeCorrection(False)
         context.reinitialize(preserveState=True)
-        return float(with_it - context.getState(energy=True, groups={i}).getPotentialEnergy()._value)
+        return with_it - self._nonbonded(context)
+
+    def _nonbonded(self, context: openmm.Context) -> float:
+        kinds = openmm.NonbondedForce, openmm.CustomNonbondedForce
+        groups = {i for i, force in enumerate(self.system.getForces()) if isinstance(force, kinds)}
+        return float(context.getState(energy=True, groups=groups).getPotentialEnergy()._value)
 
     def _run(self) -> None:
         assert self.terms.direct is not None
@@ -350,6 +362,78 @@ def test_what_no_force_field_here_has_is_carried_over_too(tmp_path: Path) -> Non
     found.check()
 
 
+PI = "pi = 3.141592653589793"
+# As OpenMM's files spell it, and its loaders of CHARMM, Amber and GROMACS; with the parameters in their order.
+SPELLINGS = [
+    ("k*(min(dtheta, 2*pi-dtheta))^2; dtheta = abs(theta-theta0); " + PI, ("k", "theta0")),
+    ("k*min(dtheta, 2*pi-dtheta)^2; dtheta = abs(theta-theta0);pi = 3.141593;", ("k", "theta0")),
+    ("k*min(dtheta, 2*3.141592653589793-dtheta)^2; dtheta = abs(theta-theta0)", ("k", "theta0")),
+    (
+        "0.5*k*(thetap-theta0)^2; thetap = step(-(theta-theta0+pi))*2*pi+theta+step(theta-theta0-pi)*(-2*pi); " + PI,
+        ("theta0", "k"),
+    ),
+]
+
+
+def harmonic_torsion(form: str, names: tuple[str, str], values: dict[str, float]) -> openmm.Force:
+    force = openmm.CustomTorsionForce(form)
+    for name in names:
+        force.addPerTorsionParameter(name)
+    force.addTorsion(0, 7, 2, 3, [values[name] for name in names])
+    force.addTorsion(12, 13, 14, 15, [values[name] for name in names])
+    return force
+
+
+@needs_gmx_d
+def test_harmonic_torsions_are_carried_over_however_they_are_spelt(tmp_path: Path) -> None:
+    system, topology, state = chains()
+    for i, (form, names) in enumerate(SPELLINGS):
+        system.addForce(harmonic_torsion(form, names, {"k": 100.0 + i, "theta0": 3.0 - i}))
+    found = Comparison(tmp_path, system, topology, state)
+    assert len([values for _, values in found.terms.lines["dihedrals"] if values[0] == 2]) == 8
+    assert found.openmm["CustomTorsionForce"] > 10
+    found.check()
+
+
+def geometric() -> tuple[openmm.System, app.Topology, openmm.State]:
+    """The chains with Lennard-Jones as OpenMM's loader of GROMACS's files makes it of OPLS."""
+    system, topology, state = chains()
+    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    custom = openmm.CustomNonbondedForce("A1*A2/r^12-C1*C2/r^6")
+    exceptions = openmm.CustomBondForce("-C/r^6+A/r^12")
+    for name in "CA":
+        custom.addPerParticleParameter(name)
+        exceptions.addPerBondParameter(name)
+    for i in range(nonbonded.getNumParticles()):
+        charge, sigma, epsilon = nonbonded.getParticleParameters(i)
+        c6 = 4 * epsilon._value * sigma._value**6
+        custom.addParticle([math.sqrt(c6), math.sqrt(c6 * sigma._value**6)])
+        nonbonded.setParticleParameters(i, charge, 1.0, 0.0)
+    for i in range(nonbonded.getNumExceptions()):
+        a, b, product, sigma, epsilon = nonbonded.getExceptionParameters(i)
+        custom.addExclusion(a, b)
+        if epsilon._value:
+            c6 = 4 * epsilon._value * sigma._value**6
+            exceptions.addBond(a, b, [c6, c6 * sigma._value**6])
+            nonbonded.setExceptionParameters(i, a, b, product, 1.0, 0.0)
+    custom.setName("LennardJonesForce")
+    custom.setNonbondedMethod(openmm.CustomNonbondedForce.CutoffPeriodic)
+    custom.setCutoffDistance(1.0)
+    custom.setUseLongRangeCorrection(True)
+    exceptions.setName("LennardJonesExceptions")
+    system.addForce(custom)
+    system.addForce(exceptions)
+    return system, topology, state
+
+
+@needs_gmx_d
+def test_lennard_jones_by_geometric_means_is_carried_over(tmp_path: Path) -> None:
+    found = Comparison(tmp_path, *geometric())
+    assert found.terms.rule == 3
+    found.check()
+    assert found.correction < -0.01
+
+
 def with_force(force: openmm.Force) -> openmm.System:
     system, _, _ = chains()
     system.addForce(force)
@@ -370,6 +454,33 @@ def plain_torsion() -> openmm.Force:
     return force
 
 
+LENNARD_JONES_14 = openmm.CustomBondForce("4*epsilon*((sigma/r)^12-(sigma/r)^6)")
+
+
+def with_parameters(force: openmm.CustomBondForce, *names: str) -> openmm.Force:
+    for name in names:
+        force.addPerBondParameter(name)
+    return force
+
+
+def nbfix_of_another() -> openmm.Force:
+    """What has the form of our correction, and is not for the few pairs that ours is for."""
+    force = openmm.CustomNonbondedForce("a(type1, type2)/r^12 - b(type1, type2)/r^6")
+    for name in "ab":
+        force.addTabulatedFunction(name, openmm.Discrete2DFunction(1, 1, [1e-6]))
+    force.addPerParticleParameter("type")
+    system, _, _ = chains()
+    (nonbonded,) = (force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    for _ in range(system.getNumParticles()):
+        force.addParticle([0])
+    for i in range(nonbonded.getNumExceptions()):
+        force.addExclusion(*nonbonded.getExceptionParameters(i)[:2])
+    force.setCutoffDistance(1.0)
+    force.setUseSwitchingFunction(True)
+    force.setSwitchingDistance(0.8)
+    return force
+
+
 def without_pme() -> openmm.System:
     system, _, _ = chains()
     nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
@@ -382,6 +493,8 @@ def without_pme() -> openmm.System:
     [
         (lambda: with_force(openmm.CustomAngleForce("k*theta")), r"the force CustomAngleForce"),
         (lambda: with_force(openmm.CustomBondForce("k*r")), r"bonds of the form k\*r"),
+        (lambda: with_force(with_parameters(LENNARD_JONES_14, "sigma")), r"bonds of the form 4\*epsilon"),
+        (lambda: with_force(nbfix_of_another()), "NBFIX between all atoms"),
         (lambda: with_force(openmm.CustomExternalForce("x^2")), r"a field of the form x\^2"),
         (lambda: with_force(openmm.CustomNonbondedForce("1/r^4")), r"the force CustomNonbondedForce: 1/r\^4"),
         (lambda: with_force(plain_torsion()), "not about zero"),

@@ -10,7 +10,7 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app
 
-from molbox_worker import check, relax
+from molbox_worker import check, nbfix, relax
 from molbox_worker.built import settle
 from molbox_worker.built.files import LOC
 from molbox_worker.built.load import Loaded
@@ -59,6 +59,7 @@ def bring(task: TaskDirectory, loaded: Loaded) -> Brought:
     system = loaded.system
     _take_out(task, system)
     _check_forces(system, loaded.source)
+    nbfix.simplify(system)
     vectors = _box(system, loaded.source)
     topology = settle.settle(task, loaded)
     settle.add_bonds(topology, system)

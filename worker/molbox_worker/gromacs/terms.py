@@ -7,6 +7,7 @@ each term but for the dispersion correction, which GROMACS averages without excl
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
@@ -14,15 +15,27 @@ import numpy as np
 import openmm
 from numpy.typing import NDArray
 
+from molbox_worker import nbfix
+
 DEGREES = 180 / math.pi
 # Without depth, the size does not matter.
 NO_SIZE = 0.1
 # Two lengths of a constraint, in nm, or two ratios that rounding alone distinguishes.
 SAME = 1e-9
 
-HARMONIC_TORSION = "k*min(dtheta,2*pi-dtheta)^2;dtheta=abs(theta-theta0)"
+# Torsions that are harmonic about an angle, as OpenMM's files and its loaders of CHARMM, Amber and GROMACS spell them,
+# and the share of k in GROMACS's force constant.
+PI = r"3\.14159\d*"
+HARMONIC_TORSIONS = {
+    rf"k\*\(?min\(dtheta,2\*(pi|{PI})-dtheta\)\)?\^2;dtheta=abs\(theta-theta0\)(;pi={PI})?": 2,
+    r"0\.5\*k\*\(thetap-theta0\)\^2;thetap=step\(-\(theta-theta0\+pi\)\)\*2\*pi\+theta\+step\(theta-theta0-pi\)"
+    rf"\*\(-2\*pi\);pi={PI}": 1,
+}
 PLAIN_TORSION = "k*(theta-theta0)^2"
-LENNARD_JONES_14 = "4*epsilon*((sigma/r)^12-(sigma/r)^6)"
+LENNARD_JONES_14 = r"([0-9.e+-]+)\*epsilon\*\(\(sigma/r\)\^12-\(sigma/r\)\^6\)"
+# Lennard-Jones whose coefficients are geometric means, as in OPLS, and what is left of it three bonds apart.
+GEOMETRIC = "A1*A2/r^12-C1*C2/r^6"
+GEOMETRIC_14 = "-C/r^6+A/r^12"
 RESTRAINT = "0.5*k_restraint*periodicdistance(x,y,z,x0,y0,z0)^2"
 # What an .mdp says, not the topology.
 ELSEWHERE = {"CMMotionRemover", "MonteCarloBarostat", "MonteCarloMembraneBarostat"}
@@ -71,6 +84,8 @@ class Terms:
         By section of the topology: atoms, and the function with its parameters.
     direct : DirectSpace
         How what is not bonded is cut off.
+    rule : int
+        How sigma and epsilon of two atoms make those of the pair, by GROMACS's number.
     fudge : float
         Of the charges of pairs three bonds apart.
     labels : list of str
@@ -95,6 +110,7 @@ class Terms:
         self.epsilons: list[float] = []
         self.lines: dict[str, list[tuple[Atoms, Values]]] = defaultdict(list)
         self.direct: DirectSpace | None = None
+        self.rule = 2
         self.fudge = 1.0
         self.maps: list[list[float]] = []
         self.map_of_types: dict[tuple[str, ...], int] = {}
@@ -106,7 +122,7 @@ class Terms:
         self._map_terms: list[tuple[int, Atoms]] = []
         self._exceptions: dict[Pair, Values] = {}
         self._pairs_14: dict[Pair, Values] = {}
-        self._nbfix_exclusions: set[Pair] = set()
+        self._custom: openmm.CustomNonbondedForce | None = None
         readers = {
             "HarmonicBondForce": self._bonds,
             "HarmonicAngleForce": self._angles,
@@ -116,7 +132,7 @@ class Terms:
             "CMAPTorsionForce": self._cmap,
             "NonbondedForce": self._nonbonded,
             "CustomBondForce": self._lennard_jones_14,
-            "CustomNonbondedForce": self._nbfix,
+            "CustomNonbondedForce": self._lennard_jones,
             "CustomExternalForce": self._restraints,
         }
         for force in system.getForces():
@@ -128,8 +144,8 @@ class Terms:
             self.removes_drift |= kind == "CMMotionRemover"
         if self.direct is None:
             raise Unsupported("a system without charges and Lennard-Jones")
-        if self.nbfix_rows is not None and self._nbfix_exclusions != set(self._exceptions):
-            raise Unsupported("NBFIX with other exclusions than those of the charges")
+        if self._custom is not None:
+            self._read_custom(self._custom)
         self._write_pairs()
         self._constraints(system)
         self._sites(system)
@@ -160,25 +176,27 @@ class Terms:
             self.lines["dihedrals"].append(((a, b, c, d), (3, *(each._value for each in coefficients))))
 
     def _harmonic_torsions(self, force: openmm.CustomTorsionForce) -> None:
-        """CHARMM's impropers, which OpenMM's files spell in two ways."""
-        text = _plain(force.getEnergyFunction()).replace("(min(dtheta,2*pi-dtheta))", "min(dtheta,2*pi-dtheta)")
+        """Impropers of CHARMM and GROMACS."""
+        text = _plain(force.getEnergyFunction())
         names = [force.getPerTorsionParameterName(i) for i in range(force.getNumPerTorsionParameters())]
-        # The value of pi comes last, with more digits or fewer.
-        is_periodic = text.startswith(HARMONIC_TORSION)
-        if not (is_periodic or text == PLAIN_TORSION) or names != ["k", "theta0"]:
+        share = next((share for form, share in HARMONIC_TORSIONS.items() if re.fullmatch(form, text)), None)
+        if not (share or text == PLAIN_TORSION) or set(names) != {"k", "theta0"}:
             raise Unsupported(f"torsions of the form {text}")
         for i in range(force.getNumTorsions()):
-            *atoms, (k, theta0) = force.getTorsionParameters(i)
+            *atoms, values = force.getTorsionParameters(i)
+            k, theta0 = (values[names.index(name)] for name in ("k", "theta0"))
             # About zero it is periodic as it is.
-            if not is_periodic and theta0:
+            if not share and theta0:
                 raise Unsupported(f"torsions of the form {text} that are not about zero")
-            self.lines["dihedrals"].append((tuple(atoms), (2, theta0 * DEGREES, 2 * k)))
+            self.lines["dihedrals"].append((tuple(atoms), (2, theta0 * DEGREES, (share or 2) * k)))
 
     def _cmap(self, force: openmm.CMAPTorsionForce) -> None:
         first = len(self.maps)
         for i in range(force.getNumMaps()):
             size, energies = force.getMapParameters(i)
             grid = np.array([getattr(each, "_value", each) for each in energies]).reshape(size, size).T
+            if size % 2 or (self.maps and len(self.maps[0]) != size * size):
+                raise Unsupported("maps of CMAP of several sizes, or of an odd one")
             # OpenMM's map begins at 0 and its first angle is the fastest, GROMACS' at -180 with the second.
             self.maps.append(np.roll(grid, (size // 2, size // 2), (0, 1)).ravel().tolist())
         for i in range(force.getNumTorsions()):
@@ -207,27 +225,72 @@ class Terms:
         )
 
     def _lennard_jones_14(self, force: openmm.CustomBondForce) -> None:
-        """CHARMM's Lennard-Jones between atoms three bonds apart."""
+        """Lennard-Jones between atoms three bonds apart, where it is a force of its own."""
         text = _plain(force.getEnergyFunction())
-        if text != LENNARD_JONES_14:
+        names = [force.getPerBondParameterName(i) for i in range(force.getNumPerBondParameters())]
+        factor = re.fullmatch(LENNARD_JONES_14, text)
+        wanted = {"sigma", "epsilon"} if factor else {"A", "C"} if text == GEOMETRIC_14 else None
+        if set(names) != wanted:
             raise Unsupported(f"bonds of the form {text}")
         for i in range(force.getNumBonds()):
-            a, b, (sigma, epsilon) = force.getBondParameters(i)
-            self._pairs_14[_pair(a, b)] = (sigma, epsilon)
+            a, b, values = force.getBondParameters(i)
+            found = dict(zip(names, values, strict=True))
+            if factor:
+                own = found["sigma"], found["epsilon"] * float(factor[1]) / 4
+            else:
+                own = sigma_epsilon(found["C"], found["A"])
+            if _pair(a, b) in self._pairs_14:
+                raise Unsupported("two Lennard-Jones terms of one pair")
+            self._pairs_14[_pair(a, b)] = own
+
+    def _lennard_jones(self, force: openmm.CustomNonbondedForce) -> None:
+        if self._custom is not None or nbfix.formula(force) not in {nbfix.CORRECTION, GEOMETRIC}:
+            raise Unsupported(f"the force {force.getName()}: {force.getEnergyFunction()}")
+        self._custom = force
+
+    def _read_custom(self, force: openmm.CustomNonbondedForce) -> None:
+        """What a force has of Lennard-Jones beside that of the charges, which is read by now."""
+        assert self.direct is not None
+        switch = force.getSwitchingDistance()._value if force.getUseSwitchingFunction() else None
+        own = DirectSpace(force.getCutoffDistance()._value, switch, force.getUseLongRangeCorrection())
+        if {_pair(*force.getExclusionParticles(i)) for i in range(force.getNumExclusions())} != set(self._exceptions):
+            raise Unsupported(f"the force {force.getName()} with other exclusions than those of the charges")
+        if own.cutoff != self.direct.cutoff:
+            raise Unsupported(f"the force {force.getName()} with another cutoff than that of the charges")
+        if nbfix.formula(force) == GEOMETRIC:
+            self.direct = own
+            self._geometric(force)
+        elif switch != self.direct.switch:
+            raise Unsupported("NBFIX with another switch than that of Lennard-Jones")
+        else:
+            self._nbfix(force)
+
+    def _geometric(self, force: openmm.CustomNonbondedForce) -> None:
+        """Lennard-Jones of roots of coefficients, which multiplied are those of pairs."""
+        names = [force.getPerParticleParameterName(i) for i in range(force.getNumPerParticleParameters())]
+        if set(names) != {"A", "C"} or any(self.epsilons) or force.getNumInteractionGroups():
+            raise Unsupported(f"the force {force.getName()} beside other Lennard-Jones")
+        self.rule = 3
+        for i in range(self.n_atoms):
+            found = dict(zip(names, force.getParticleParameters(i), strict=True))
+            self.sigmas[i], self.epsilons[i] = sigma_epsilon(found["C"] ** 2, found["A"] ** 2)
 
     def _nbfix(self, force: openmm.CustomNonbondedForce) -> None:
-        """The worker's own correction: what `charmm.simplify` has left of a table of types."""
-        if force.getName() != "NBFIX":
-            raise Unsupported(f"the force {force.getName()}: {force.getEnergyFunction()}")
+        """The worker's own correction: what `nbfix.simplify` has left of a table of types."""
         rows = [int(force.getParticleParameters(i)[0]) for i in range(self.n_atoms)]
+        members: dict[int, set[int]] = defaultdict(set)
+        for i, row in enumerate(rows):
+            members[row].add(i)
         a, b = (_table(force, i) for i in range(2))
         for i in range(force.getNumInteractionGroups()):
             first, second = force.getInteractionGroupParameters(i)
             pair = _pair(rows[first[0]], rows[second[0]])
+            if [set(first), set(second)] != [members[rows[group[0]]] for group in (first, second)]:
+                raise Unsupported("NBFIX between some atoms of a type")
             self.nbfix[pair] = (float(a[pair]), float(b[pair]))
+        if not self.nbfix:
+            raise Unsupported("NBFIX between all atoms")
         self.nbfix_rows = rows
-        for i in range(force.getNumExclusions()):
-            self._nbfix_exclusions.add(_pair(*force.getExclusionParticles(i)))
 
     def _restraints(self, force: openmm.CustomExternalForce) -> None:
         text = _plain(force.getEnergyFunction())
@@ -361,7 +424,16 @@ def _pair(a: int, b: int) -> Pair:
 
 
 def _plain(expression: str) -> str:
-    return expression.replace(" ", "")
+    return expression.replace(" ", "").rstrip(";")
+
+
+def sigma_epsilon(c6: float, c12: float) -> tuple[float, float]:
+    """The size and the depth of Lennard-Jones by its coefficients."""
+    if not c6 and not c12:
+        return NO_SIZE, 0.0
+    if c6 <= 0 or c12 <= 0:
+        raise Unsupported("Lennard-Jones that does not attract")
+    return (c12 / c6) ** (1 / 6), c6 * c6 / (4 * c12)
 
 
 def _table(force: openmm.CustomNonbondedForce, which: int) -> NDArray[np.float64]:

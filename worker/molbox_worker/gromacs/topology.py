@@ -14,7 +14,7 @@ from typing import TextIO
 
 from openmm import app
 
-from molbox_worker.gromacs.terms import Terms, Unsupported
+from molbox_worker.gromacs.terms import Terms, sigma_epsilon
 
 # Of a molecule, in this order.
 SECTIONS = (
@@ -58,7 +58,7 @@ def write_topology(path: Path, terms: Terms, topology: app.Topology) -> None:
     kinds, names = _types(terms)
     molecules, sequence = _molecules(terms, topology, names)
     with path.open("w") as file:
-        _put(file, "[ defaults ]\n1 2 no 1.0", _number(terms.fudge))
+        _put(file, f"[ defaults ]\n1 {terms.rule} no 1.0", _number(terms.fudge))
         _put(file, "\n[ atomtypes ]")
         for (sigma, epsilon, is_site, label, _), name in kinds.items():
             _put(file, name, label, "0 1.0 0.0", "V" if is_site else "A", _number(sigma), _number(epsilon))
@@ -164,9 +164,7 @@ def _put_nbfix(file: TextIO, terms: Terms, kinds: dict[AtomType, str]) -> None:
             more_c12, more_c6 = terms.nbfix[low, high]
             sigma, epsilon = (first[0] + second[0]) / 2, math.sqrt(first[1] * second[1])
             c12, c6 = 4 * epsilon * sigma**12 + more_c12, 4 * epsilon * sigma**6 + more_c6
-            if c6 <= 0 or c12 <= 0:
-                raise Unsupported("a pair of NBFIX that does not attract")
-            _put(file, first_name, second_name, 1, _number((c12 / c6) ** (1 / 6)), _number(c6 * c6 / (4 * c12)))
+            _put(file, first_name, second_name, 1, *map(_number, sigma_epsilon(c6, c12)))
 
 
 def _put_maps(file: TextIO, terms: Terms) -> None:
