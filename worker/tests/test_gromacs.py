@@ -320,6 +320,14 @@ def test_constant_pressure_without_friction_is_openmms(water: Directory, simulat
     assert "without friction" in warnings_of(job)["engine_changed"]
 
 
+@pytest.mark.parametrize("tolerance", [0.05, 1e-4])
+def test_each_tolerance_that_openmm_runs_with_has_a_mesh(
+    water: Directory, gromacs: Simulator, tolerance: float
+) -> None:
+    job = gromacs(water, [{"steps": 20, "log_freq": 10}], ewald_tolerance=tolerance)
+    assert job.run() == 0, job.log()
+
+
 def test_pressure_acts(water: Directory, gromacs: Simulator) -> None:
     density = {}
     for pressure in (1, 5000):

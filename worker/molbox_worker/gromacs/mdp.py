@@ -23,7 +23,8 @@ TAU_P_PS = 5.0
 COMPRESSIBILITY = 4.5e-5
 # A grid of the mesh has no other factors.
 FACTORS = (2, 3, 5, 7)
-SMALLEST_GRID = 6
+# OpenMM's are of 6 points at least. GROMACS wants more, for the splines of two neighbours not to overlap.
+SMALLEST_GRID = 2 * (PME_ORDER - 1)
 
 Parameters = dict[str, object]
 
@@ -53,7 +54,7 @@ def energy_parameters(direct: DirectSpace, tolerance: float, box: Array) -> Para
 
 
 def ewald(cutoff: float, tolerance: float, box: Array) -> tuple[float, list[int]]:
-    """The width of the charges, 1/nm, and the grid that OpenMM chooses for a tolerance."""
+    """The width of the charges, 1/nm, and the grid that OpenMM chooses for a tolerance, or one that is finer."""
     alpha = ewald_width(cutoff, tolerance)
     wanted = (math.ceil(2 * alpha * box[i, i] / (3 * tolerance**0.2)) for i in range(3))
     return alpha, [_smooth(max(SMALLEST_GRID, n)) for n in wanted]
