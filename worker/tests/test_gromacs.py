@@ -78,6 +78,18 @@ def test_a_stage_has_its_method_as_gromacs_was_given_it(villin: Directory, simul
     assert "barostat" not in first
 
 
+def test_a_stage_without_steps_ends_with_velocities_that_the_next_begins_with(
+    water: Directory, gromacs: Simulator
+) -> None:
+    stages = [{"name": "equilibration_1", "steps": 0}, {"steps": 20, "log_freq": 1}]
+    job = gromacs(water, stages, minimization_steps=0)
+    assert job.run() == 0, job.log()
+    assert [stage["steps"] for stage in job.result["stages"]] == [0, 0, 20]
+    assert rows(job.output("production.csv"))[0]["temperature (K)"] > 200
+    state = openmm.XmlSerializer.deserialize(job.output("equilibration_1.state.xml").read_text())
+    assert np.abs(state.getVelocities(asNumpy=True)._value).max() > 1
+
+
 def test_killed_at_any_moment_it_gives_the_same_bytes(water: Directory, gromacs: Simulator) -> None:
     stages = [
         {"name": "equilibration_1", "ensemble": "NVT", "steps": 230, "log_freq": 10},

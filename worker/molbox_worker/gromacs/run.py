@@ -139,9 +139,9 @@ class GromacsRun(StageRun):
             step = end
             if step < self._stage.steps:
                 assert self._checkpoint is not None
-                state = self._context().getState(positions=True, velocities=True)
+                state = self._context(start).getState(positions=True, velocities=True)
                 self._commit(step, GROMACS, self._checkpoint, state)
-        return self._context()
+        return self._context(start)
 
     def _segment_steps(self) -> int:
         """Steps of a segment: whole intervals between lists and between pressure couplings."""
@@ -149,9 +149,14 @@ class GromacsRun(StageRun):
         n_lists = int(seconds / (SECONDS_PER_ATOM_STEP * self._model.n_atoms * mdp.LIST_STEPS))
         return max(1, n_lists) * mdp.LIST_STEPS
 
-    def _context(self) -> openmm.Context:
-        assert self._velocities is not None
-        return self._molecules.context(self._positions, self._velocities, self._box)
+    def _context(self, start: openmm.State) -> openmm.Context:
+        """Where the stage is; before its first step it may have to draw velocities, as OpenMM does."""
+        if self._velocities is not None:
+            return self._molecules.context(self._positions, self._velocities, self._box)
+        context = self._model.context(self._stage, start)
+        place(context, start)
+        context.setVelocitiesToTemperature(self._model.plan.temperature_k, self._model.seed)
+        return context
 
     def _take_segment(self, step: int, end: int, start: openmm.State) -> None:
         """Run a segment, write what it gives, and take over where it ends."""
@@ -264,13 +269,7 @@ class GromacsRun(StageRun):
         task, model, stage = self._simulation.task, self._model, self._stage
         task.log(f"{stage.name}: mdrun broke after step {self._seen}; OpenMM looks for the reason")
         with task.heartbeat():
-            if self._velocities is None:
-                context = model.context(stage, start)
-                place(context, start)
-                context.setVelocitiesToTemperature(model.plan.temperature_k, model.seed)
-            else:
-                context = self._context()
-            before = context.getState(positions=True, velocities=True)
+            before = self._context(start).getState(positions=True, velocities=True)
             chunk = Chunk(step, min(end - step, DIAGNOSED_STEPS), before)
             return unstable(model, stage, start, chunk, seen=self._seen)
 
