@@ -271,6 +271,23 @@ impl Db {
         .await
     }
 
+    /// Notes that a running task has had its slot until a moment that is past, and no longer.
+    pub(crate) async fn end_slot(
+        &self,
+        lease: Lease,
+        account: i64,
+        id: String,
+        until: Timestamp,
+    ) -> Result<()> {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
+            lease.check(tx)?;
+            serve(tx, &id, until)?;
+            let sql = "update task set attempt_at = null where id = ?1 and status = ?2";
+            tx.execute(sql, values![id, Status::Running]).map(drop)
+        })
+        .await
+    }
+
     /// Ends a task; false when it has ended already.
     pub(crate) async fn end_task(
         &self,
@@ -381,7 +398,11 @@ fn requeue(
     until: Timestamp,
     now: Timestamp,
 ) -> Result<bool> {
-    serve(tx, id, until)?;
+    // What was claimed and not begun may be put back days later, by the next start of the service.
+    let has_begun = tx.exists("select 1 from task where id = ?1 and has_begun = 1", values![id])?;
+    if has_begun || behind != Requeue::NotBegun {
+        serve(tx, id, until)?;
+    }
     if !transition(tx, id, &[Status::Running], Status::Queued)? {
         return Ok(false);
     }

@@ -93,7 +93,7 @@ pub(crate) fn boot_id() -> Option<String> {
 pub(crate) struct Lock(pub(super) File);
 
 const LOCK: &str = "lock";
-pub(super) const EXIT: &str = "exit.json";
+pub(crate) const EXIT: &str = "exit.json";
 pub(super) const BEGUN: &str = "begun.json";
 /// The number of the attempt that a directory belongs to: whoever is of an earlier one gives up.
 pub(super) const FENCE: &str = "attempt";

@@ -446,6 +446,9 @@ impl Runner {
         if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) {
             self.full_at = self.app.free_for_tasks().ok();
         }
+        if task.is_adopted && task.suspicion.is_none() {
+            self.end_slot(task).await?;
+        }
         match self.is_environment_to_blame(task, exit).await? {
             None => Ok(Fate::Open),
             Some(true) => {
@@ -893,6 +896,15 @@ impl Runner {
         log::add(objects, folder, id, &line)?;
         failure.log = log::end_of(objects, folder, id)?;
         Ok(failure)
+    }
+
+    /// Counts the time of a task that ended while no service was there to see it: until its last sign of
+    /// life, or a weekend without the machine would be its account's.
+    async fn end_slot(&self, task: &Running) -> Result<()> {
+        let Some(seen) = watch::last_sign(&task.attempt.folder) else { return Ok(()) };
+        let until = Timestamp::try_from(seen)?.min(self.app.now());
+        let (account, id) = (task.row.account, task.row.id.clone());
+        Ok(self.app.db.end_slot(self.lease.clone(), account, id, until).await?)
     }
 
     async fn requeue(&self, task: &Running, behind: Requeue) -> Result<()> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::Worker;
-use crate::exec::attempt::Attempt;
+use crate::exec::attempt::{Attempt, EXIT};
 use crate::exec::{Executors, Stop};
 use crate::record::{Kind, Task};
 use crate::runner::failure::Why;
@@ -129,13 +129,19 @@ fn report(what: &str, sent: io::Result<()>) {
     }
 }
 
+/// When a task last gave a sign of life, by the files in its folder.
+pub(super) fn last_sign(folder: &Path) -> Option<SystemTime> {
+    let of_worker =
+        ["heartbeat", "progress.json"].iter().filter_map(|name| left::modified(folder, &[name]));
+    let of_ours = [LOG, EXIT]
+        .iter()
+        .filter_map(|name| fs::symlink_metadata(folder.join(name)).ok()?.modified().ok());
+    of_worker.chain(of_ours).max()
+}
+
 impl Heartbeat {
     fn look(&mut self, folder: &Path) {
-        let of_worker = ["heartbeat", "progress.json"]
-            .iter()
-            .filter_map(|name| left::modified(folder, &[name]));
-        let of_log = fs::symlink_metadata(folder.join(LOG)).and_then(|found| found.modified()).ok();
-        let newest = of_worker.chain(of_log).max();
+        let newest = last_sign(folder);
         if newest != self.modified {
             *self = Self { modified: newest, seen: Instant::now() };
         }

@@ -303,3 +303,21 @@ async fn an_account_that_had_slots_for_its_hours_queues_nothing_until_they_are_p
     service.set_clock(8 * 24 * HOUR);
     submit().await.unwrap();
 }
+
+#[cfg(debug_assertions)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_is_charged_no_weekend_for_which_the_machine_was_off() {
+    let mut service = Service::start_with_clock(&[]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    service.set_clock(60 * 3600);
+    service.power_cut_and_restart();
+    let molbox = service.client_with(&key);
+    crate::work::wait_until(&molbox, &job, |job| job.status == "running" && job.attempts == 2)
+        .await;
+    let hours = molbox.usage_view().send().await.unwrap().hours.clone().unwrap();
+    assert!(hours.used.get() < 1.0, "{hours:?}");
+}
