@@ -463,7 +463,12 @@ fn database(config: &Config) -> Result<Db> {
     let is_new = config.database.url.is_empty() && !config.data.join(DATABASE).exists();
     let db = Db::open(config)?;
     if is_new {
-        say_error(&format!("new data folder: {}", config.data.display()));
+        let others = up::own_data().filter(|own| *own != config.data).map(|own| {
+            let own = up::shown(&own);
+            format!("; `molboxd up` keeps its data in {own}: give `--data {own}` if it was meant")
+        });
+        let others = others.unwrap_or_default();
+        say_error(&format!("new data folder: {}{others}", config.data.display()));
     }
     Ok(db)
 }

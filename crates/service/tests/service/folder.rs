@@ -78,8 +78,14 @@ fn a_new_folder_is_announced() {
     let folder = tempfile::tempdir().unwrap();
     let mut create = Command::new(env!("CARGO_BIN_EXE_molboxd"));
     create.arg("--data").arg(folder.path().join("data")).args(["account", "create", "ada"]);
+    // That of the user's own service was perhaps meant.
+    let own = folder.path().join("molbox");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("molbox.sqlite"), "").unwrap();
+    create.env("XDG_DATA_HOME", folder.path());
     let said = String::from_utf8(create.output().unwrap().stderr).unwrap();
     assert!(said.contains("new data folder: "), "{said}");
+    assert!(said.contains(&format!("`--data {}`", own.display())), "{said}");
 }
 
 #[tokio::test]

@@ -14,6 +14,8 @@ use crate::files;
 use crate::handlers::portal;
 use crate::shown::quoted;
 
+use super::place::shown;
+
 /// Opens an address in the browser that the user has chosen.
 const OPENER: &str = "xdg-open";
 /// The page that leads a browser to the link.
@@ -67,8 +69,8 @@ impl Shown {
             }
             Link::Plain(url) => {
                 let invite = account.map_or_else(String::new, |name| {
-                    let name = quoted(name);
-                    format!(" (no password yet? `molboxd account invite {name}`)")
+                    let (name, data) = (quoted(name), shown(data));
+                    format!(" (no password yet? `molboxd --data {data} account invite {name}`)")
                 });
                 (url, if is_terminal() { String::new() } else { invite })
             }

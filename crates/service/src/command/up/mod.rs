@@ -40,6 +40,7 @@ use super::serve::{Addresses, serve};
 use browser::{Link, Shown};
 pub(super) use down::{down, status};
 use place::{Folders, Remembered};
+pub(super) use place::{own_data, shown};
 use profile::Profiles;
 pub(super) use setup::{SetupOptions, setup};
 
