@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
-use molbox::workflow::types::AnalysisRecord;
+use molbox::workflow::types::{AnalysisRecord, AnalysisRequest, JobRecord, SystemRecord};
 
 use super::task;
 use crate::context::Context;
@@ -40,30 +40,44 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     let Submit { request, wait } = match command {
         Command::Submit(submit) => submit,
         Command::Estimate(estimate) => {
-            let checked = estimate.checked()?;
+            let mut checked = estimate.checked()?;
             let client = context.workflow()?;
+            refer(&client, &mut checked).await?;
             let preview = client.analysis_check().body(checked).send().await?.into_inner();
             return task::estimated(context, &preview);
         }
         Command::Data { id } => {
             let client = context.workflow()?;
-            let id = if id == "latest" {
-                task::resolve::<AnalysisRecord>(&client, &id).await?
+            let id = if id.starts_with("job_") {
+                task::referred::<JobRecord>(&client, &id).await?
             } else {
-                id
+                task::referred::<AnalysisRecord>(&client, &id).await?
             };
             return context.output.json(&*client.analysis_retrieve().job_id(&id).send().await?);
         }
         Command::Common(verb) => return task::run::<AnalysisRecord>(context, verb).await,
     };
-    let (value, checked) = request.checked()?;
+    let (value, mut checked) = request.checked()?;
     if request.dry_run {
         let check = async |client: Client| {
+            refer(&client, &mut checked).await?;
             Ok(client.analysis_check().body(checked).send().await?.into_inner())
         };
         return task::dry_run(context, &value, check).await;
     }
     let client = context.workflow()?;
+    refer(&client, &mut checked).await?;
     let record = client.analysis_submit().body(checked).send().await?.into_inner();
     task::submitted(context, &client, vec![record], wait).await
+}
+
+/// Has an analysis name jobs and systems by their whole identifiers.
+async fn refer(client: &Client, analysis: &mut AnalysisRequest) -> Result<(), Failure> {
+    for job in [&mut analysis.job_id, &mut analysis.reference_job].into_iter().flatten() {
+        *job = task::referred::<JobRecord>(client, job).await?;
+    }
+    if let Some(system) = &mut analysis.reference_system {
+        *system = task::referred::<SystemRecord>(client, system).await?;
+    }
+    Ok(())
 }

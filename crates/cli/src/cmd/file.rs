@@ -295,6 +295,14 @@ pub(crate) async fn resolve(client: &Client, id: String) -> Result<String, Failu
     })
 }
 
+/// The whole identifier of one as short as tables show it; anything else is for the service to find.
+pub(crate) async fn referred(client: &Client, id: &str) -> Result<String, Failure> {
+    match task::beginning(id).is_some_and(|id| id.starts_with("file_")) {
+        true => resolve(client, id.to_owned()).await,
+        false => Ok(id.to_owned()),
+    }
+}
+
 async fn latest(client: &Client) -> Result<String, Failure> {
     let page = client.file_list().limit(1u64).send().await?.into_inner();
     let newest = page.items.into_iter().next();

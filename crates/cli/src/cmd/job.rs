@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
-use molbox::workflow::types::{JobRecord, JobSeries};
+use molbox::workflow::types::{JobCreateParams, JobRecord, JobSeries, SystemRecord};
 use serde_json::Value;
 
 use super::{events, task};
@@ -112,8 +112,9 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     match command {
         Command::Submit(submit) => self::submit(context, *submit).await,
         Command::Estimate(estimate) => {
-            let checked = estimate.checked()?;
+            let mut checked = estimate.checked()?;
             let client = context.workflow()?;
+            refer(&client, &mut checked).await?;
             let preview = client.job_check().body(checked).send().await?.into_inner();
             task::estimated(context, &preview)
         }
@@ -171,13 +172,16 @@ async fn submit(
     context: &Context,
     Submit { request, replicas, wait }: Submit,
 ) -> Result<(), Failure> {
-    let (value, checked) = request.checked()?;
+    let (value, mut checked) = request.checked()?;
     if request.dry_run {
-        let check =
-            async |client: Client| Ok(client.job_check().body(checked).send().await?.into_inner());
+        let check = async |client: Client| {
+            refer(&client, &mut checked).await?;
+            Ok(client.job_check().body(checked).send().await?.into_inner())
+        };
         return task::dry_run(context, &value, check).await;
     }
     let client = context.workflow()?;
+    refer(&client, &mut checked).await?;
     let records = match replicas {
         None => vec![client.job_submit().body(checked).send().await?.into_inner()],
         Some(n) => {
@@ -201,6 +205,15 @@ async fn submit(
         }
     };
     task::submitted(context, &client, records, wait).await
+}
+
+/// Has a job name its system by the whole identifier.
+async fn refer(client: &Client, job: &mut JobCreateParams) -> Result<(), Failure> {
+    if let Some(id) = &job.box_id {
+        let id = task::referred::<SystemRecord>(client, id).await?;
+        job.box_id = Some(id.parse().expect("it is not empty"));
+    }
+    Ok(())
 }
 
 /// What a stage has logged: as JSON columns, as a table for people rows.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
-use molbox::workflow::types::SystemRecord;
+use molbox::workflow::types::{SystemBuildRequest, SystemRecord};
 
-use super::task;
+use super::{file, task};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::request::{Request, System};
@@ -78,21 +78,32 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             return task::save(context, call, path).await;
         }
         Command::Estimate(estimate) => {
-            let checked = estimate.checked()?;
+            let mut checked = estimate.checked()?;
             let client = context.workflow()?;
+            refer(&client, &mut checked).await?;
             let preview = client.system_check().body(checked).send().await?.into_inner();
             return task::estimated(context, &preview);
         }
         Command::Common(verb) => return task::run::<SystemRecord>(context, verb).await,
     };
-    let (value, checked) = request.checked()?;
+    let (value, mut checked) = request.checked()?;
     if request.dry_run {
         let check = async |client: Client| {
+            refer(&client, &mut checked).await?;
             Ok(client.system_check().body(checked).send().await?.into_inner())
         };
         return task::dry_run(context, &value, check).await;
     }
     let client = context.workflow()?;
+    refer(&client, &mut checked).await?;
     let record = client.system_submit().body(checked).send().await?.into_inner();
     task::submitted(context, &client, vec![record], wait).await
+}
+
+/// Has a system name its files by their whole identifiers, or by their names.
+async fn refer(client: &Client, system: &mut SystemBuildRequest) -> Result<(), Failure> {
+    for id in system.protein.iter_mut().chain(&mut system.ligands).chain(&mut system.built) {
+        *id = file::referred(client, id).await?;
+    }
+    Ok(())
 }

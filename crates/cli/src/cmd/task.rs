@@ -399,6 +399,15 @@ pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String
     }
 }
 
+/// The identifier that a field of a request means, as commands take it; anything else is for the
+/// service to judge.
+pub(crate) async fn referred<N: Noun>(client: &Client, id: &str) -> Result<String> {
+    match id == "latest" || beginning(id).is_some() {
+        true => resolve::<N>(client, id).await,
+        false => Ok(id.to_owned()),
+    }
+}
+
 async fn resolved<N: Noun>(client: &Client, ids: &Ids) -> Result<Vec<String>> {
     let mut resolved = Vec::new();
     for id in &ids.ids {

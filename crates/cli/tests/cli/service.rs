@@ -129,6 +129,31 @@ fn a_refusal_names_the_field_and_the_remedy() {
 }
 
 #[test]
+fn requests_take_identifiers_as_short_as_tables_show_them() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    let file = service.json(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]);
+    let short = |record: &Value, field: &str, kind: &str| {
+        let id = record[field].as_str().unwrap();
+        id[..kind.len() + 7].to_owned()
+    };
+    let protein = short(&file, "file_id", "file");
+    let system = service.json(&["system", "submit", "--protein", &protein]);
+    assert_eq!(system["request"]["protein"], file["file_id"]);
+    // It is not built here, and is found all the same.
+    for id in [short(&system, "system_id", "box"), "latest".to_owned()] {
+        let (code, error) = failure(&mut service.molbox(&["job", "submit", "--box-id", &id]));
+        assert_eq!(code, 6, "{error}");
+        let whole = system["system_id"].as_str().unwrap();
+        assert!(error["message"].as_str().unwrap().contains(whole), "{error}");
+    }
+    let (code, error) =
+        failure(&mut service.molbox(&["analysis", "submit", "--job-id", "job_0a1b2c"]));
+    assert_eq!(code, 4, "{error}");
+    assert_eq!(error["remedy"], "`molbox job list --all` shows them");
+}
+
+#[test]
 fn a_dry_run_asks_the_service_and_submits_nothing() {
     let service = Service::start();
     let flags = ["system", "submit", "--dry-run", "--minimum-padding", "0.9"];
