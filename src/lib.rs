@@ -91,6 +91,7 @@ mod invalid;
 mod json;
 mod lenient;
 mod unknown;
+mod unlikely;
 
 pub use allowed::{Allowed, Measure, Problem};
 pub use bounds::{Finite, NonNegative, OutOfRange, Positive};
@@ -98,6 +99,7 @@ pub use field::Field;
 pub use invalid::InvalidRequest;
 pub use json::from_json;
 pub use unknown::{Request, UnknownField, UnknownFields, unknown_fields};
+pub use unlikely::unlikely_values;
 
 #[cfg(feature = "client")]
 mod auth;

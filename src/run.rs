@@ -87,6 +87,19 @@ impl Plan {
             replicas: 1,
         }
     }
+
+    /// Whether a run can begin with it, as far as that can be told without a service.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when there are no replicas or a path is not UTF-8.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.replicas == 0 {
+            return Err(Error::argument("replicas", "must be an integer >= 1, got 0"));
+        }
+        let files = self.built.iter().chain(&self.ligands).chain(&self.force_field);
+        files.map(PathBuf::as_path).try_for_each(|file| text(&absolute(file)?).map(drop))
+    }
 }
 
 /// A run, and how far it is.
@@ -194,9 +207,7 @@ impl Run {
     /// not UTF-8; [`Error::File`] when the folder cannot be written.
     pub fn begin(mut plan: Plan, folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
-        if plan.replicas == 0 {
-            return Err(Error::argument("replicas", "must be an integer >= 1, got 0"));
-        }
+        plan.check()?;
         text(&folder)?;
         if plan.built.is_empty() && Path::new(&plan.structure).is_file() {
             plan.structure = text(&absolute(Path::new(&plan.structure))?)?.to_owned();
@@ -204,7 +215,6 @@ impl Run {
         let files = plan.built.iter_mut().chain(&mut plan.ligands).chain(&mut plan.force_field);
         for file in files {
             *file = absolute(file)?;
-            text(file)?;
         }
         if folder.join(STATE_FILE).exists() {
             return Err(Error::invalid(format!("{}: holds a run already", folder.display())));

@@ -8,9 +8,12 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use molbox::Error;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
 use molbox::workflow::Client;
-use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, SystemBuildRequest};
+use molbox::workflow::types::{
+    AnalysisRequest, JobCreateParams, LocItem, Notice, SystemBuildRequest,
+};
 use molbox_analysis::Mask;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -162,9 +165,15 @@ fn open(folder: PathBuf) -> Result<Run, Failure> {
 /// Begins a run in its folder; nothing is submitted yet.
 pub(crate) async fn begin(context: &Context, arguments: &Arguments) -> Result<Run, Failure> {
     let mut plan = arguments.plan()?;
+    plan.check()?;
     let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&plan.structure));
+    let has_old = gives_way(context, &folder, arguments.restart)?;
     let client = context.workflow()?;
-    make_way(context, &folder, arguments.restart)?;
+    warn_of_unlikely(context, &plan.job)?;
+    check_job(&client, &plan.job).await?;
+    if has_old {
+        make_way(&folder)?;
+    }
     prepare(context, &client, &mut plan, &folder).await?;
     Ok(Run::begin(plan, folder)?)
 }
@@ -173,12 +182,22 @@ pub(crate) async fn begin(context: &Context, arguments: &Arguments) -> Result<Ru
 async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
     let mut shown = task::value(plan)?;
     shown["resolved"] = json!({});
+    warn_of_unlikely(context, &plan.job)?;
+    let client = match context.key {
+        Some(_) => Some(context.workflow()?),
+        None => {
+            context.output.note(task::UNASKED);
+            None
+        }
+    };
+    if let Some(client) = &client {
+        check_job(client, &plan.job).await?;
+    }
     if !plan.built.is_empty() {
         context.output.note("files of a built system are read once they are registered");
-    } else if context.key.is_some() {
-        let client = context.workflow()?;
+    } else if let Some(client) = &client {
         let mut request = plan.system.clone();
-        request.protein = registered(&client, &plan.structure).await?;
+        request.protein = registered(client, &plan.structure).await?;
         if request.protein.is_none() {
             context.output.note(&format!(
                 "atoms, memory and time are estimated once the structure is registered: `molbox \
@@ -212,6 +231,46 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
     }
     context.output.record(&summary(plan, &shown))
 }
+
+/// Warns of values of a job that hardly anybody means, which the service would only say of the job,
+/// when its system is built.
+fn warn_of_unlikely(context: &Context, job: &JobCreateParams) -> Result<(), Failure> {
+    let job = with_defaults(&task::value(job)?);
+    let stages = job["equilibration"].as_array().into_iter().flatten().chain([&job["production"]]);
+    let ensembles: Vec<&str> = stages.filter_map(|stage| stage["type"].as_str()).collect();
+    let has_pressure = ensembles.contains(&"NPT");
+    let has_thermostat = has_pressure || ensembles.contains(&"NVT");
+    let number = |field: &str| job[field].as_f64().unwrap_or_default();
+    let unlikely = molbox::unlikely_values(
+        number("temperature"),
+        has_pressure.then(|| number("pressure")),
+        has_thermostat.then(|| number("friction")),
+        number("integration_timestep"),
+    );
+    for (_, message) in unlikely {
+        context.output.warning(&message);
+    }
+    Ok(())
+}
+
+/// Refuses what the service would refuse of a job on any system: its own is not built yet, and nobody
+/// wants to wait for that first.
+async fn check_job(client: &Client, job: &JobCreateParams) -> Result<(), Failure> {
+    let mut request = job.clone();
+    request.box_id = Some(NO_SYSTEM.parse().expect("it has the form of an identifier"));
+    let Err(mut error) = client.job_check().body(request).send().await else { return Ok(()) };
+    if let Error::Refused(refusal) = &mut error {
+        let is_of_system = |loc: &LocItem| *loc == LocItem::String("box_id".to_owned());
+        refusal.violations.retain(|violation| !violation.loc.iter().any(is_of_system));
+        if refusal.violations.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(error.into())
+}
+
+/// An identifier that no system has: a check on it finds everything else that is wrong.
+const NO_SYSTEM: &str = "box_00000000000000000000";
 
 /// Code of the service's warning about a system of solvent alone.
 const SOLVENT_ALONE: &str = "solvent_alone";
@@ -344,12 +403,11 @@ async fn registered(client: &Client, structure: &str) -> Result<Option<String>, 
     Ok(same.map(|file| file.file_id))
 }
 
-/// Makes room for a new run in a folder: one that came to nothing gives way, any other when it
-/// is asked for.
-fn make_way(context: &Context, folder: &Path, is_restart: bool) -> Result<(), Failure> {
-    let state = folder.join(STATE_FILE);
-    if !state.exists() {
-        return Ok(());
+/// Whether a folder holds a run that gives way to a new one: one that came to nothing does, any
+/// other when it is asked for, or else nothing begins there.
+fn gives_way(context: &Context, folder: &Path, is_restart: bool) -> Result<bool, Failure> {
+    if !folder.join(STATE_FILE).exists() {
+        return Ok(false);
     }
     let is_dead = Run::open(folder).is_ok_and(|run| run.is_dead());
     if !is_dead && !is_restart {
@@ -363,8 +421,12 @@ fn make_way(context: &Context, folder: &Path, is_restart: bool) -> Result<(), Fa
     if is_dead {
         context.output.note("the last run there came to nothing; beginning anew");
     }
-    // A report of the old run would be taken for that of the new one.
-    for file in [folder.join(report::FILE), state] {
+    Ok(true)
+}
+
+/// Removes a run from its folder. A report of the old one would be taken for that of the new one.
+fn make_way(folder: &Path) -> Result<(), Failure> {
+    for file in [report::FILE, STATE_FILE].map(|name| folder.join(name)) {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Failure::file(&file, &error));
@@ -427,7 +489,7 @@ fn unknown_structure(structure: &str) -> Failure {
     Failure::new(Code::NotFound, message).remedy(STRUCTURES)
 }
 
-fn is_unknown_protein(error: &molbox::Error) -> bool {
+fn is_unknown_protein(error: &Error) -> bool {
     error.violations().iter().any(|violation| violation.path() == "protein")
 }
 

@@ -245,6 +245,11 @@ pub(crate) fn estimated(context: &Context, preview: &impl Serialize) -> Result {
     context.output.record(&Value::Object(readable(&preview["estimate"])))
 }
 
+/// What a dry run without a key could not find out.
+pub(super) const UNASKED: &str = "no service was asked, for there is no API key: names of force \
+                                  fields, files and limits are not checked; `molbox login`, or \
+                                  `molbox up` for a service of your own";
+
 /// Shows what would be sent, and to whom has a key what it would come to.
 pub(crate) async fn dry_run<P: Serialize>(
     context: &Context,
@@ -258,6 +263,8 @@ pub(crate) async fn dry_run<P: Serialize>(
             let name = name.trim_end_matches("_bytes").replace('_', " ");
             context.output.note(&format!("{name}: {}", plain(&value)));
         }
+    } else {
+        context.output.note(UNASKED);
     }
     context.output.json(request)
 }

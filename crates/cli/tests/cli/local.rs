@@ -315,6 +315,20 @@ fn damaged_trajectory(folder: &Path) {
 }
 
 #[test]
+fn a_dry_run_without_a_service_says_so_and_warns_of_what_nobody_means() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.pdb"), "").unwrap();
+    let run = ["run", "a.pdb", "--preset", "quick", "--temperature", "3100K", "--dry-run"];
+    for (command, is_warned) in [(&run[..], true), (&["job", "submit", "--dry-run"], false)] {
+        let output = molbox(folder.path(), command).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        assert!(remarks.contains("no service was asked"), "{remarks}");
+        assert_eq!(remarks.contains("did you mean 310 K?"), is_warned, "{remarks}");
+    }
+}
+
+#[test]
 fn a_damaged_frame_is_named_and_left_out_by_request() {
     let folder = tempfile::tempdir().unwrap();
     damaged_trajectory(folder.path());

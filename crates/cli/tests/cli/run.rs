@@ -135,7 +135,8 @@ fn a_run_killed_at_each_request_does_nothing_twice() {
     let (host, path) = service.base_url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     proxy.forward_to(host);
     let base_url = format!("http://{}/{path}", proxy.address);
-    let mut command = short_run(&service, &["--time", "0.2ps", "--replicas", "2"]);
+    let begin = || short_run(&service, &["--time", "0.2ps", "--replicas", "2"]);
+    let mut command = begin();
     loop {
         command.env("MOLBOX_BASE_URL", &base_url).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = proxy.spawn(&mut command).wait_with_output().unwrap();
@@ -143,7 +144,9 @@ fn a_run_killed_at_each_request_does_nothing_twice() {
             break;
         }
         assert_eq!(output.status.signal(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
-        command = service.molbox(&["run", "--resume"]);
+        // Nothing begins before the job is checked.
+        let has_begun = service.folder().join("villin").exists();
+        command = if has_begun { service.molbox(&["run", "--resume"]) } else { begin() };
     }
     let every_kind_of_request = [
         "GET /local/info/analysis/ID",
@@ -153,6 +156,7 @@ fn a_run_killed_at_each_request_does_nothing_twice() {
         "GET /local/retrieve/analysis/ID",
         "GET /local/retrieve/job/ID",
         "GET /local/submit/upload-url",
+        "POST /local/check/job",
         "POST /local/submit/analysis",
         "POST /local/submit/file/",
         "POST /local/submit/job",
@@ -384,6 +388,13 @@ fn a_dry_run_with_a_key_is_checked_by_the_service() {
         let (code, error) = failure(service.molbox(&dry).args(flags).arg("-q"));
         assert_eq!(code, 5, "{flags:?}: {error}");
     }
+    // Of a job, too, though its system is not built: 2.5e12 steps.
+    for run in [&dry[..], &dry[..2]] {
+        let (code, error) = failure(service.molbox(run).args(["--time", "10ms", "-q"]));
+        assert_eq!(code, 5, "{error}");
+        assert!(error["message"].as_str().is_some_and(|it| it.contains("steps")), "{error}");
+    }
+    assert!(!service.folder().join("1vii-run").exists(), "nothing is begun");
     service.ok(&["file", "upload", "1vii.pdb"]);
     let plan = service.json(&dry);
     let atoms = plan["estimate"]["atoms"].as_u64().unwrap();

@@ -21,7 +21,7 @@ use crate::http::call::Call;
 use crate::http::download::{download, while_good};
 use crate::http::once::once;
 use crate::http::validate::{loc, violation};
-use crate::plan::{estimate, simulate, unlikely};
+use crate::plan::{estimate, simulate};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::folder::has_commit;
 use crate::runner::log::Log;
@@ -80,7 +80,7 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
 /// The warnings about a request, JSON, with what of its parameters is probably not meant.
 fn with_notices(warnings: &str, parameters: &simulate::Parameters) -> Result<String, ApiError> {
     let mut warnings: Vec<Notice> = stored(warnings)?;
-    warnings.extend(unlikely::notices(parameters));
+    warnings.extend(parameters.unlikely());
     json(&warnings)
 }
 

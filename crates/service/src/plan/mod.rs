@@ -9,4 +9,3 @@ mod force_field;
 pub(crate) mod simulate;
 mod solute;
 pub(crate) mod topology;
-pub(crate) mod unlikely;

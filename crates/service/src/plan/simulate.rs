@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{
-    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams,
+    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, Notice, ProductionParams,
     TrajectoryFormats, ValidationError,
 };
 use molbox::{NonNegative, Positive};
@@ -21,6 +21,9 @@ use crate::plan::defaults::{DEFAULTS, RunDefaults};
 use crate::plan::topology::Built;
 use crate::record::{Kind, Task};
 use crate::shown::in_bytes;
+
+/// Code of the warning about a value that is probably a mistake.
+const UNLIKELY_VALUE: &str = "unlikely_value";
 
 /// What a submission becomes: every parameter of a job, none left out. Kept in the form of the
 /// wire, in which records show it, and what a plan is made from.
@@ -39,17 +42,17 @@ pub(crate) struct Parameters {
     /// Mask of the atoms that production has files of their own of.
     #[serde(skip_serializing_if = "Option::is_none")]
     excerpt: Option<String>,
-    pub(super) friction: NonNegative,
-    pub(super) integration_timestep: Positive,
+    friction: NonNegative,
+    integration_timestep: Positive,
     minimization_steps: u64,
     non_bonded_cutoff: Positive,
-    pub(super) pressure: NonNegative,
+    pressure: NonNegative,
     /// None runs no production.
     #[serde(skip_serializing_if = "Option::is_none")]
     production: Option<Run>,
     pub(crate) seed: u64,
     surface_tension: NonNegative,
-    pub(super) temperature: NonNegative,
+    temperature: NonNegative,
     trajectory_output_format: TrajectoryFormats,
 }
 
@@ -57,7 +60,7 @@ pub(crate) struct Parameters {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     #[serde(rename = "type")]
-    pub(super) ensemble: Ensembles,
+    ensemble: Ensembles,
     /// In ns.
     time: NonNegative,
     /// In steps, as the next; 0 for no frames.
@@ -634,8 +637,29 @@ impl Parameters {
         self.runs().take(stage).map(|run| self.n_steps(run)).sum()
     }
 
+    /// What of it hardly anybody means.
+    pub(crate) fn unlikely(&self) -> Vec<Notice> {
+        let runs = |ensemble| self.runs().any(|run| run.ensemble == ensemble);
+        let has_pressure = runs(Ensembles::Npt);
+        let has_thermostat = has_pressure || runs(Ensembles::Nvt);
+        let found = molbox::unlikely_values(
+            self.temperature.get(),
+            has_pressure.then_some(self.pressure.get()),
+            has_thermostat.then_some(self.friction.get()),
+            self.integration_timestep.get(),
+        );
+        let notice = |(field, message)| Notice {
+            code: UNLIKELY_VALUE.to_owned(),
+            message,
+            loc: at(&[field]),
+            residues: Vec::new(),
+            extra: Default::default(),
+        };
+        found.into_iter().map(notice).collect()
+    }
+
     /// Its stages in their order, production last.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+    fn runs(&self) -> impl Iterator<Item = &Run> {
         self.equilibration.iter().map(|stage| &stage.run).chain(&self.production)
     }
 

@@ -1,13 +1,5 @@
 //! Values of a job that can be run, and that hardly anybody means: mostly of another unit.
 
-use molbox::workflow::types::{Ensembles, Notice};
-
-use crate::http::validate::loc;
-use crate::plan::simulate::Parameters;
-
-/// Code of the warning about a value that is probably a mistake.
-const UNLIKELY_VALUE: &str = "unlikely_value";
-
 /// Where water freezes and boils at 1 bar, in K.
 const FREEZING_K: f64 = 273.15;
 const BOILING_K: f64 = 373.15;
@@ -22,29 +14,22 @@ const SHARE_OFF: f64 = 0.005;
 /// In fs, a tenth of the usual one: bonds to hydrogen are rigid, so that nothing moves faster.
 const MIN_TIMESTEP_FS: f64 = 0.2;
 
-/// What of the parameters is probably not meant. It is run as it is.
-pub(crate) fn notices(parameters: &Parameters) -> Vec<Notice> {
-    let Parameters { temperature, pressure, friction, integration_timestep, .. } = parameters;
-    let runs = |ensemble| parameters.runs().any(|run| run.ensemble == ensemble);
-    let has_pressure = runs(Ensembles::Npt);
-    let has_thermostat = has_pressure || runs(Ensembles::Nvt);
+/// What hardly anybody means of a job, by its field. The service runs it as it is, and warns.
+///
+/// The pressure and the friction are given where a stage has them: in NPT, and in NPT or NVT.
+pub fn unlikely_values(
+    temperature_k: f64,
+    pressure_bar: Option<f64>,
+    friction_per_ps: Option<f64>,
+    timestep_fs: f64,
+) -> Vec<(&'static str, String)> {
     let found = [
-        ("temperature", of_temperature(temperature.get())),
-        ("pressure", of_pressure(pressure.get()).filter(|_| has_pressure)),
-        ("friction", of_friction(friction.get()).filter(|_| has_thermostat)),
-        ("integration_timestep", of_timestep(integration_timestep.get())),
+        ("temperature", of_temperature(temperature_k)),
+        ("pressure", pressure_bar.and_then(of_pressure)),
+        ("friction", friction_per_ps.and_then(of_friction)),
+        ("integration_timestep", of_timestep(timestep_fs)),
     ];
-    found.into_iter().filter_map(|(field, message)| Some(notice(field, message?))).collect()
-}
-
-fn notice(field: &str, message: String) -> Notice {
-    Notice {
-        code: UNLIKELY_VALUE.to_owned(),
-        message,
-        loc: vec![loc("body"), loc(field)],
-        residues: Vec::new(),
-        extra: Default::default(),
-    }
+    found.into_iter().filter_map(|(field, message)| Some((field, message?))).collect()
 }
 
 fn of_temperature(kelvin: f64) -> Option<String> {
