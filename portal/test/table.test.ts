@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { aligned, columnsOf } from "../src/chart/aligned.ts";
 import { svgOfSquares } from "../src/chart/svg.ts";
-import { matrixOf, plotsOf } from "../src/chart/table.ts";
+import { matrixOf, plotsOf, selectionsOf } from "../src/chart/table.ts";
 
 type Table = Parameters<typeof plotsOf>[0];
 
@@ -105,4 +105,12 @@ test("lines side by side lose no point, whatever places they share", () => {
   assert.deepEqual(aligned(lines), [[17, 18, 18, 25, 26], [1, 2, 3, null, undefined], [undefined, 4, undefined, undefined, 5]]);
   assert.deepEqual(columnsOf({ x: { name: "residue number" }, y: { name: "rmsf", unit: "Å" }, lines }).map(({ name }) => name),
     ["residue number", "rmsf A", "rmsf B"]);
+});
+
+test("each mask is shown once with the atoms that it has selected", () => {
+  const all = { label: ":1-4@CA", atoms: 4, first_atom: "A:SER0@CA", last_atom: "A:TRP3@CA" };
+  const groups = [{ role: "fit", ...all }, { role: "measure", ...all },
+    { role: "measure", label: ":41@CA", atoms: 1, first_atom: "A:ALA81@CA" }, { role: "measure", label: "old" }];
+  assert.deepEqual(selectionsOf({ ...table("rmsd", {}), groups }),
+    [":1-4@CA: 4 atoms, A:SER0@CA to A:TRP3@CA", ":41@CA: 1 atom, A:ALA81@CA"]);
 });

@@ -272,7 +272,8 @@ fn place(violation: &ValidationError) -> String {
         {
             String::new()
         }
-        _ => violation.path().trim_end().to_owned(),
+        // A parameter of the address is an argument here.
+        _ => violation.path().trim_end().trim_start_matches("query ").to_owned(),
     }
 }
 

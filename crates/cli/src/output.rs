@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{Code, Failure};
-use crate::schema;
+use crate::{flag_names, schema};
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -154,10 +154,15 @@ impl Output {
         }
     }
 
-    /// Something that who watches should know before anything else.
+    /// Something that who watches should know before anything else; a field that it begins with is
+    /// called as it was given.
     pub(crate) fn warning(&self, message: &str) {
+        let message = match message.split_once(": ") {
+            Some((at, rest)) => format!("{}: {rest}", flag_names::shown_place(at)),
+            None => message.to_owned(),
+        };
         let is_new =
-            self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(message.to_owned());
+            self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(message.clone());
         if is_new && !self.is_quiet {
             self.remark(&format!("{}: {message}", self.remark_styled(WARNING, "warning")));
         }

@@ -41,6 +41,16 @@ const MOST_IN_SQUARE = 3000;
 /** Squares of a map of angles along an axis, from −180° to 180°. */
 const ANGLE_BINS = 72;
 
+/** Which atoms each mask has selected, which may be others than were meant: `:41@CA: 1 atom, A:ALA81@CA`. */
+export function selectionsOf({ groups = [] }: Table): string[] {
+  const found = groups.flatMap(({ label, atoms, first_atom, last_atom }) => {
+    if (atoms === undefined || first_atom === undefined) return [];
+    const to = last_atom === undefined ? "" : ` to ${last_atom}`;
+    return [`${label}: ${atoms} ${atoms === 1 ? "atom" : "atoms"}, ${first_atom}${to}`];
+  });
+  return [...new Set(found)];
+}
+
 /** The plots of a table; `time` is the unit of its times, so that tables can be drawn over each other. */
 export function plotsOf(table: Table, time: TimeUnit = timeUnitOf(table)): Plot[] {
   if ((table.columns[0]?.values.length ?? 0) === 0) return [];

@@ -9,7 +9,7 @@ import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
 import { SeriesChart } from "../chart/series.tsx";
 import type { Plot } from "../chart/svg.ts";
-import { matrixOf, plotsOf, type TimeUnit, timeUnitOf } from "../chart/table.ts";
+import { matrixOf, plotsOf, selectionsOf, type TimeUnit, timeUnitOf } from "../chart/table.ts";
 import { ANALYSIS_SUBMIT } from "../form/code.ts";
 import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
@@ -295,6 +295,7 @@ function TablePanel({ table, analysis, job, own, others }: TablePanelProps) {
     <div>
       <h2>{table.title}</h2>
       <p className="small quiet">{table.definition}</p>
+      {selectionsOf(table).map((text) => <p key={text} className="small quiet">{text}</p>)}
     </div>
     {matrix && <Heatmap matrix={matrix} />}
     {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200}

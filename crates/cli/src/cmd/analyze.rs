@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use molbox::workflow::types::AnalysisRequest;
-use molbox_analysis::{Control, Error, Files, Params, Report, Table, Values, analyze_files};
+use molbox_analysis::{
+    Control, Error, Files, InvalidParams, Params, Report, Table, Values, analyze_files,
+};
 use molbox_plot::{Figure, Width};
 use serde_json::{Value, json};
 
@@ -132,7 +134,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     bar.finish_and_clear();
     let report = report.map_err(failure)?;
     for warning in &report.warnings {
-        context.output.warning(&warning.to_string());
+        // The field that these name is a flag here.
+        let text = warning.to_string().replace("`downsample_frames`", "`--stride`");
+        context.output.warning(&text);
     }
     context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
     if let Some(folder) = &arguments.output {
@@ -146,6 +150,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
             "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "tables": report.tables,
         }));
+    }
+    for selected in selections(&report.tables) {
+        context.output.note(&selected);
     }
     let errors = standard_errors(&report.tables);
     let rows: Vec<Value> = report.tables.iter().flat_map(|table| summary(table, &errors)).collect();
@@ -167,6 +174,22 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
             .note("--output FOLDER writes the tables and plots, --json shows all numbers"),
     }
     Ok(())
+}
+
+/// Which atoms each mask has selected, which may be others than were meant:
+/// `:41@CA: 1 atom, A:ALA81@CA`.
+fn selections(tables: &[Table]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for group in tables.iter().flat_map(|table| &table.groups) {
+        let Some(first) = &group.first_atom else { continue };
+        let to = group.last_atom.as_ref().map(|last| format!(" to {last}")).unwrap_or_default();
+        let atoms = if group.n_atoms == 1 { "atom" } else { "atoms" };
+        let line = format!("{}: {} {atoms}, {first}{to}", group.label, group.n_atoms);
+        if !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    found
 }
 
 fn is_trajectory(path: &Path) -> bool {
@@ -259,6 +282,10 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn failure(error: Error) -> Failure {
+    if let Error::Params(InvalidParams(violations)) = &error {
+        let problems = violations.iter().map(|it| (it.at.to_string(), it.kind.to_string()));
+        return Failure::invalid_fields(problems.collect()).expect("something is wrong");
+    }
     let (code, remedy) = match &error {
         Error::Io { .. }
         | Error::Format { .. }

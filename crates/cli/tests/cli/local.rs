@@ -329,6 +329,24 @@ fn a_dry_run_without_a_service_says_so_and_warns_of_what_nobody_means() {
 }
 
 #[test]
+fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = repository().join("crates/analysis/tests/data");
+    let analyze = |flags: &[&str]| {
+        let mut command = molbox(folder.path(), &["analyze"]);
+        command.args([data.join("mini_tri.xtc"), data.join("mini_tri.pdb")]).args(flags);
+        command
+    };
+    let (code, error) = failure(&mut analyze(&["--rmsd", ":41@CA"]));
+    assert_eq!((code, &error["message"]), (5, &json!("--rmsd: \":41@CA\" selects no atom")));
+    assert_eq!(error["fields"][0]["at"], "rmsd_masks[0][0]");
+    let output = analyze(&["--rmsf", "*"]).output().unwrap();
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(remarks.contains("warning: --rmsf: "), "{remarks}");
+    assert!(!remarks.contains("rmsf_masks"), "{remarks}");
+}
+
+#[test]
 fn a_damaged_frame_is_named_and_left_out_by_request() {
     let folder = tempfile::tempdir().unwrap();
     damaged_trajectory(folder.path());

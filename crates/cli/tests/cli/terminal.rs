@@ -106,3 +106,12 @@ fn what_is_deleted_on_a_terminal_is_asked_about() {
     answered("y\n", "");
     assert_eq!(service.json(&["file", "list"]), serde_json::json!([]));
 }
+
+#[test]
+fn an_analysis_says_which_atoms_its_masks_have_selected() {
+    let service = Service::start();
+    let data = repository().join("crates/analysis/tests/data");
+    let files = format!("{0}/mini_tri.xtc {0}/mini_tri.pdb", data.display());
+    let shown = shown(&service, &format!("analyze {files} --rmsd :1-4@CA"), &[("NO_COLOR", "1")]);
+    assert!(shown.contains("\n:1-4@CA: 4 atoms, A:SER0@CA to A:TRP3@CA\n"), "{shown}");
+}
