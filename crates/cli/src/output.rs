@@ -409,16 +409,25 @@ const DROPPED_FIRST: [&str; 19] = [
     "/progress/fraction",
 ];
 
-/// Amounts of money, which have cents and no less.
-const MONEY: [&str; 7] = [
-    "/currentMarketValue",
-    "/expectedShortfall",
-    "/initialMargin",
-    "/loss",
-    "/maintenanceMargin",
-    "/valueAtRisk",
-    "/variationMargin",
-];
+/// Whether a member is an amount of money, which has cents and no less.
+fn is_money(name: &str) -> bool {
+    const MONEY: [&str; 7] = [
+        "currentMarketValue",
+        "expectedShortfall",
+        "initialMargin",
+        "loss",
+        "maintenanceMargin",
+        "valueAtRisk",
+        "variationMargin",
+    ];
+    MONEY.contains(&name)
+}
+
+fn cents(amount: &serde_json::Number) -> String {
+    // Not minus zero.
+    let rounded = |amount: f64| (amount * 100.0).round() / 100.0 + 0.0;
+    amount.as_f64().map_or_else(String::new, |amount| format!("{:.2}", rounded(amount)))
+}
 
 /// A table as it fits a width.
 struct Sheet<'a> {
@@ -656,6 +665,7 @@ fn with_unit(within: &str, name: &str, value: &Value) -> String {
         Value::Number(number) if name == "fraction" => number
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
+        Value::Number(number) if is_money(name) => cents(number),
         Value::Number(number) => match (schema::unit_of(within, name), number.as_f64()) {
             (Some("s"), Some(seconds)) if seconds >= 0.0 => duration(seconds),
             (Some("h"), Some(hours)) if hours >= 0.0 => duration(3600.0 * hours),
@@ -680,11 +690,7 @@ fn shown(pointer: &str, value: &Value) -> String {
         Value::Number(number) if pointer.ends_with("/fraction") => number
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
-        Value::Number(number) if MONEY.contains(&pointer) && number.is_f64() => {
-            // Not minus zero.
-            let cents = |amount: f64| (amount * 100.0).round() / 100.0 + 0.0;
-            number.as_f64().map_or_else(String::new, |amount| cents(amount).to_string())
-        }
+        Value::Number(number) if is_money(pointer.trim_start_matches('/')) => cents(number),
         Value::String(text) if pointer.ends_with("_at") => ago(text),
         other => cell(other),
     }
@@ -718,7 +724,7 @@ mod tests {
         let columns =
             [("ERROR", "/error"), ("P", "/p"), ("LOSS", "/loss"), ("INITIAL", "/initialMargin")];
         let sheet = Sheet::of(&columns, std::slice::from_ref(&row), 80);
-        assert_eq!(sheet.cells, [["0.004312", "-0.00012", "1.23", "0"]]);
+        assert_eq!(sheet.cells, [["0.004312", "-0.00012", "1.23", "0.00"]]);
     }
 
     #[test]

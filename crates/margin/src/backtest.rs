@@ -97,10 +97,10 @@ pub struct Test {
 }
 
 impl Backtest {
-    /// Calculates the margin of a job on the days from `first` to `last`, or to the last that a loss follows, one horizon apart, each
-    /// with the data up to it alone, and compares it with what was lost in the horizon after.
-    /// `marginDate`, `entryDate` and `entryPrice` of the job are not looked at. `progress` is told
-    /// each day that is begun.
+    /// Calculates the margin of a job on the days from `first` to `last`, or to the last that a loss
+    /// follows, one horizon apart, each with the data up to it alone, and compares it with what was
+    /// lost in the horizon after. `marginDate`, `entryDate` and `entryPrice` of the job are not looked
+    /// at. `progress` is told each day that is begun, and what share of the days is done.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Backtest {
         first: Date,
         last: Option<Date>,
         run: Run<'_>,
-        mut progress: impl FnMut(Date),
+        mut progress: impl FnMut(Date, f64),
     ) -> Result<Self, Error> {
         let mut job = job.clone();
         for field in ["marginDate", "worstScenarios", "includeLosses"] {
@@ -135,9 +135,11 @@ impl Backtest {
             coverage: Coverage::of(&[], request.model.confidence),
         };
         let is_asked_for = |day: Date| last.is_none_or(|last| day <= last);
-        for period in periods.take_while(|period| is_asked_for(period[0])).take(MAX_DAYS) {
+        let periods = periods.take_while(|period| is_asked_for(period[0])).take(MAX_DAYS);
+        let n_periods = periods.clone().count();
+        for (nth, period) in periods.enumerate() {
             let (date, until) = (period[0], period[horizon]);
-            progress(date);
+            progress(date, nth as f64 / n_periods as f64);
             job["marginDate"] = date.to_string().into();
             match Request::without_entries(&job, format, store)
                 .and_then(|request| request.day(date, until, run))

@@ -7,7 +7,15 @@ use crate::common::{job, refused, store, with};
 
 fn backtest(job: &Value, first: &str, last: &str) -> Result<Backtest, Error> {
     let [first, last] = [first, last].map(|day| day.parse().unwrap());
-    Backtest::of(job, DataFormat::Json, &store("sample"), first, Some(last), Run::default(), |_| ())
+    Backtest::of(
+        job,
+        DataFormat::Json,
+        &store("sample"),
+        first,
+        Some(last),
+        Run::default(),
+        |_, _| (),
+    )
 }
 
 fn assert_close(found: f64, expected: f64) {

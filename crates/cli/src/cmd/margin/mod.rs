@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use molbox::margin::{self, types::MarginJobRequest};
 use molbox::workflow::types::LocItem;
-use molbox_margin::{Backtest, DataFormat, Date, Error, Loc, Requests, Run, Store};
+use molbox_margin::{Backtest, DataFormat, Date, Error, Loc, Requests, Run, Store, Violation};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
@@ -257,7 +257,7 @@ impl Portfolio {
             ));
         }
         context.output.text("\n")?;
-        context.output.record(&readable(summary))?;
+        context.output.record(&readable(summary, &totals))?;
         match report["worstScenarios"].as_array() {
             Some(worst) if !worst.is_empty() => {
                 context.output.text("\n")?;
@@ -308,13 +308,16 @@ fn total(summary: &Value) -> Value {
     })
 }
 
-/// A summary for people: volatilities are mostly told by the year, these are of a day.
-fn readable(summary: &Value) -> Value {
+/// A summary for people, with what it takes to calculate it again and to add up positions in several
+/// currencies. Volatilities are mostly told by the year, these are of a day.
+fn readable(summary: &Value, totals: &Map<String, Value>) -> Value {
     let mut summary = summary.clone();
-    if let Some(members) = summary.as_object_mut()
-        && let Some(sigma) = members.remove("sigma")
-    {
-        members.insert("sigmaOfADay".to_owned(), sigma);
+    if let Some(members) = summary.as_object_mut() {
+        if let Some(sigma) = members.remove("sigma") {
+            members.insert("sigmaOfADay".to_owned(), sigma);
+        }
+        let more = ["rates", "seed"].into_iter().filter_map(|name| totals.get_key_value(name));
+        members.extend(more.map(|(name, value)| (name.clone(), value.clone())));
     }
     summary
 }
@@ -500,9 +503,11 @@ fn backtest(context: &Context, past: &Past) -> Result<(), Failure> {
     }
     let store = market.store(context)?;
     let bar = context.output.bar("backtest");
-    let found = Backtest::of(&job, format_of(&format), &store, *from, *to, market.run(), |date| {
-        context.output.report(&bar, "backtest", date.to_string(), String::new());
-    });
+    let show = |date: Date, done: f64| {
+        bar.set_position((1000.0 * done) as u64);
+        bar.set_message(date.to_string());
+    };
+    let found = Backtest::of(&job, format_of(&format), &store, *from, *to, market.run(), show);
     bar.finish_and_clear();
     let found = found.map_err(failure)?;
     if let Some(path) = plot {
@@ -641,9 +646,19 @@ fn step(of: &Loc) -> LocItem {
 fn failure(error: Error) -> Failure {
     let code = match &error {
         Error::Read { .. } | Error::MarketData(_) => Code::File,
-        Error::Refused(_) => Code::Invalid,
+        Error::Refused(violations) => {
+            let problems = violations.iter().map(|it| (place(it), it.msg.clone()));
+            return Failure::invalid_fields(problems.collect()).expect("something is wrong");
+        }
         _ => Code::Other,
     };
     let message = format!("{:#}", anyhow::Error::new(error)).replace('\n', "\n  ");
     Failure::new(code, message)
+}
+
+/// The field of a job that is wrong, as the service's answers are shown: without the `body` in front.
+fn place(violation: &Violation) -> String {
+    let text = violation.to_string();
+    let place = text.strip_suffix(&format!(": {}", violation.msg)).unwrap_or_default();
+    place.trim_start_matches("body.").to_owned()
 }
