@@ -235,7 +235,7 @@ impl Output {
         } else {
             table.force_no_tty();
         }
-        let heads = sheet.columns.iter().map(|(head, _)| Cell::new(sheet.head(head)));
+        let heads = (0..sheet.columns.len()).map(|nth| Cell::new(sheet.head(nth)));
         table.set_header(heads.map(|head| head.add_attribute(Attribute::Bold)));
         let Sheet { columns, cells, dropped, .. } = sheet;
         for row in cells {
@@ -433,8 +433,8 @@ fn cents(amount: &serde_json::Number) -> String {
 struct Sheet<'a> {
     columns: Vec<(&'a str, &'a str)>,
     cells: Vec<Vec<String>>,
-    /// Whether each word of a head is on a line of its own: heads with units are longer than the
-    /// numbers below them.
+    /// Whether words of a head that is wider than what is below it have lines of their own: heads
+    /// with units are longer than the numbers.
     has_tall_heads: bool,
     /// Heads of the columns that did not fit.
     dropped: Vec<&'a str>,
@@ -496,8 +496,17 @@ impl<'a> Sheet<'a> {
         self.columns.remove(nth).0
     }
 
-    fn head(&self, head: &str) -> String {
-        if self.has_tall_heads { head.replace(' ', "\n") } else { head.to_owned() }
+    fn head(&self, nth: usize) -> String {
+        let head = self.columns[nth].0;
+        if self.has_tall_heads && console::measure_text_width(head) > self.cells_width(nth) {
+            head.replace(' ', "\n")
+        } else {
+            head.to_owned()
+        }
+    }
+
+    fn cells_width(&self, nth: usize) -> usize {
+        self.cells.iter().map(|row| console::measure_text_width(&row[nth])).max().unwrap_or(0)
     }
 
     fn is_of_numbers(&self, nth: usize) -> bool {
@@ -506,12 +515,11 @@ impl<'a> Sheet<'a> {
 
     /// What the table takes of a line.
     fn width(&self) -> usize {
-        let of_column = |(nth, (head, _)): (usize, &(&str, &str))| {
-            let texts = self.cells.iter().map(|row| console::measure_text_width(&row[nth]));
-            let head = self.head(head).lines().map(console::measure_text_width).max();
-            texts.chain(head).max().unwrap_or(0)
+        let of_column = |nth: usize| {
+            let head = self.head(nth).lines().map(console::measure_text_width).max();
+            self.cells_width(nth).max(head.unwrap_or(0))
         };
-        let texts: usize = self.columns.iter().enumerate().map(of_column).sum();
+        let texts: usize = (0..self.columns.len()).map(of_column).sum();
         texts + usize::from(GAP) * self.columns.len().saturating_sub(1)
     }
 }
@@ -764,6 +772,14 @@ mod tests {
         assert_eq!(sheet.dropped, Vec::<&str>::new());
         assert_eq!(sheet.cells[0][1], format!("{}…", "n".repeat(19)));
         assert!(sheet.width() <= 60);
+    }
+
+    #[test]
+    fn a_head_is_broken_only_where_that_makes_its_column_narrower() {
+        let columns = [("VALUE (kJ/mol)", "/value"), ("WHAT TO DO", "/remedy")];
+        let rows = [json!({"value": 12, "remedy": "word ".repeat(20)})];
+        let sheet = Sheet::of(&columns, &rows, 60);
+        assert_eq!([sheet.head(0), sheet.head(1)], ["VALUE\n(kJ/mol)", "WHAT TO DO"]);
     }
 
     #[test]
