@@ -281,8 +281,10 @@ impl Context {
             Some(other) => format!("no API key for {url}: that of the profile is for {other}"),
             None => "no API key".to_owned(),
         };
-        Failure::new(Code::Auth, message)
-            .remedy("log in with `molbox login`, or set MOLBOX_API_KEY")
+        Failure::new(Code::Auth, message).remedy(
+            "log in with `molbox login`, or set MOLBOX_API_KEY; `molbox up` starts a service of \
+                 your own, and logs in there",
+        )
     }
 }
 

@@ -200,8 +200,9 @@ impl From<Error> for Failure {
             ),
             Code::Unreachable => Some(match &error {
                 Error::Connection(source) if is_connection_refused(source) => {
-                    "start the service there, with `molboxd serve`, or give another address: \
-                     `molbox login --base-url URL`, --base-url or MOLBOX_BASE_URL"
+                    "start the service there, with `molboxd serve`, or one of your own with `molbox \
+                     up`; or give another address: `molbox login --base-url URL`, --base-url or \
+                     MOLBOX_BASE_URL"
                 }
                 Error::Refused(_) => {
                     "try again in some minutes; it is the operator of the service who can put it \

@@ -131,7 +131,13 @@ fn what_is_wrong_is_reported_with_field_remedy_and_exit_status() {
             "none.json: No such file or directory (os error 2)",
             "",
         ),
-        (&["job", "list"], 3, "no API key", "log in with `molbox login`, or set MOLBOX_API_KEY"),
+        (
+            &["job", "list"],
+            3,
+            "no API key",
+            "log in with `molbox login`, or set MOLBOX_API_KEY; `molbox up` starts a service of your \
+             own, and logs in there",
+        ),
         (
             &["job", "list", "--profile", "none"],
             2,
@@ -142,7 +148,8 @@ fn what_is_wrong_is_reported_with_field_remedy_and_exit_status() {
             &["service", "health", "--base-url", closed, "--retries", "0"],
             10,
             "nothing listens at http://127.0.0.1:1",
-            "start the service there, with `molboxd serve`, or give another address: `molbox \
+            "start the service there, with `molboxd serve`, or one of your own with `molbox up`; or \
+             give another address: `molbox \
              login --base-url URL`, --base-url or MOLBOX_BASE_URL",
         ),
     ];
@@ -315,20 +322,6 @@ fn damaged_trajectory(folder: &Path) {
 }
 
 #[test]
-fn a_dry_run_without_a_service_says_so_and_warns_of_what_nobody_means() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.pdb"), "").unwrap();
-    let run = ["run", "a.pdb", "--preset", "quick", "--temperature", "3100K", "--dry-run"];
-    for (command, is_warned) in [(&run[..], true), (&["job", "submit", "--dry-run"], false)] {
-        let output = molbox(folder.path(), command).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let remarks = String::from_utf8(output.stderr).unwrap();
-        assert!(remarks.contains("no service was asked"), "{remarks}");
-        assert_eq!(remarks.contains("did you mean 310 K?"), is_warned, "{remarks}");
-    }
-}
-
-#[test]
 fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
     let folder = tempfile::tempdir().unwrap();
     let data = repository().join("crates/analysis/tests/data");
@@ -344,6 +337,20 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
     let remarks = String::from_utf8(output.stderr).unwrap();
     assert!(remarks.contains("warning: --rmsf: "), "{remarks}");
     assert!(!remarks.contains("rmsf_masks"), "{remarks}");
+}
+
+#[test]
+fn a_dry_run_without_a_service_says_so_and_warns_of_what_nobody_means() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.pdb"), "").unwrap();
+    let run = ["run", "a.pdb", "--preset", "quick", "--temperature", "3100K", "--dry-run"];
+    for (command, is_warned) in [(&run[..], true), (&["job", "submit", "--dry-run"], false)] {
+        let output = molbox(folder.path(), command).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        assert!(remarks.contains("no service was asked"), "{remarks}");
+        assert_eq!(remarks.contains("did you mean 310 K?"), is_warned, "{remarks}");
+    }
 }
 
 #[test]
