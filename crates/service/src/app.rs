@@ -203,6 +203,11 @@ impl App {
         random::bytes()
     }
 
+    /// A number for one request, which is no secret.
+    pub(crate) fn request_number(&self) -> [u8; 8] {
+        random::request()
+    }
+
     /// A new identifier, `job_` and 20 characters with 100 random bits.
     pub(crate) fn new_id(&self, prefix: &str) -> String {
         const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

@@ -6,6 +6,7 @@
 
 use std::net::{AddrParseError, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
@@ -454,6 +455,14 @@ const SECTIONS: [Section; 13] = [
 /// What S3 takes by one link, and copies at once.
 const LARGEST_BY_LINK: u64 = 5 << 30;
 
+/// CPU cores of this machine, or of its share that this process has.
+pub(crate) fn cores() -> usize {
+    // To ask takes several files of the control group, and forecasts ask for each queued task.
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *CORES
+}
+
 impl Config {
     /// Most bytes of an upload.
     pub(crate) fn largest_upload(&self) -> u64 {
@@ -544,7 +553,7 @@ impl Config {
     /// CPU cores that workers share.
     pub(crate) fn cpus(&self) -> usize {
         match self.worker.cpus {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => cores(),
             cpus => cpus,
         }
     }

@@ -260,7 +260,8 @@ fn is_plain(id: &str) -> bool {
 /// Gives every request its identifier, and logs how it ended.
 async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
-    let id = given.filter(|id| is_plain(id)).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
+    let id =
+        given.filter(|id| is_plain(id)).map_or_else(|| hex(&app.request_number()), str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
     let asker = Asker::default();
     request.extensions_mut().insert(asker.clone());

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::config::cores;
+
 /// So many run at a time. An account that has none running does not wait for those that others fill
 /// with theirs: it gets one beyond, of which there are as many again. Of those that wait, the
 /// account with the fewest running is next.
@@ -71,11 +73,7 @@ impl State {
 impl Slots {
     /// So many places; 0 for one per CPU.
     pub(crate) fn new(count: usize) -> Arc<Self> {
-        let count = if count == 0 {
-            std::thread::available_parallelism().map_or(1, usize::from)
-        } else {
-            count
-        };
+        let count = if count == 0 { cores() } else { count };
         Arc::new(Self { count, state: Mutex::default() })
     }
 
