@@ -28,6 +28,8 @@ const CLASSIC: &str = "assets/stylesheets/classic";
 /// What the whole may have, in bytes, and a page without a cache as it is sent.
 const SITE_BYTES: usize = 5_000_000;
 const PAGE_BYTES: usize = 150_000;
+/// What each page is of: a service has its own, and the web those of all versions.
+const EDITION: &str = concat!("molbox ", env!("CARGO_PKG_VERSION"));
 
 /// Builds the site into target/site, and into the folder from which molboxd takes it.
 pub fn site() -> Result<()> {
@@ -64,7 +66,8 @@ fn build() -> Result<PathBuf> {
     }
     let own = root().join("docs/site");
     write(&sources.join("site.css"), fs::read(own.join("site.css"))?)?;
-    write(&folder.join("mkdocs.yml"), fs::read(own.join("mkdocs.yml"))?)?;
+    let config = read(&own.join("mkdocs.yml"))? + &format!("copyright: {EDITION}\n");
+    write(&folder.join("mkdocs.yml"), config)?;
     let zensical = builder()?;
     let spelling = own.join("typos.toml");
     let mut typos = Command::new(zensical.with_file_name("typos"));
@@ -130,6 +133,9 @@ fn check(built: &Path) -> Result<()> {
         pages.insert(path.clone(), read(&built.join(path))?);
     }
     let mut problems = html::problems(&pages, &files);
+    for (path, _) in pages.iter().filter(|(_, html)| !html.contains(EDITION)) {
+        problems.push(format!("{}: does not name its version", path.display()));
+    }
     let mut whole = 0;
     // What every page loads besides itself; a search loads more.
     let mut shared = 0;
