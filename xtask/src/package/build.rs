@@ -105,7 +105,8 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
         maturin.arg(root().join(folder).join("Cargo.toml")).arg("--out").arg(&dist);
         maturin.env("CARGO_TARGET_DIR", target());
         if build == Build::Release {
-            maturin.arg("--release").env("CARGO_ENCODED_RUSTFLAGS", without_paths()?);
+            maturin.args(["--profile", "dist"]);
+            maturin.env("CARGO_ENCODED_RUSTFLAGS", without_paths()?);
         }
         if let Some(glibc) = glibc {
             let tag = format!("manylinux_{}", glibc.replace('.', "_"));
