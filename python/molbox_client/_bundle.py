@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
@@ -78,10 +79,18 @@ class Remote:
         return first, end - 1
 
     def content(self, name: str, piece: bytes) -> bytes:
-        """A file whose range has arrived, with its checksum compared."""
+        """A file whose range has arrived, with its checksum compared.
+
+        Raises
+        ------
+        zipfile.BadZipFile
+            When it is not what was packed.
+        """
         first, _ = self.range_of(name)
         self._file.pieces.append((first, piece))
         try:
             return self._archive.read(self._items[name])
+        except (EOFError, zlib.error) as error:
+            raise zipfile.BadZipFile(f"{name}: {error}") from error
         finally:
             self._file.pieces.pop()
