@@ -295,7 +295,8 @@ pub(crate) async fn resolve(client: &Client, id: String) -> Result<String, Failu
     })
 }
 
-/// The whole identifier of one as short as tables show it; anything else is for the service to find.
+/// The whole identifier of one as short as tables show it; anything else is for the service to
+/// find.
 pub(crate) async fn referred(client: &Client, id: &str) -> Result<String, Failure> {
     match task::beginning(id).is_some_and(|id| id.starts_with("file_")) {
         true => resolve(client, id.to_owned()).await,

@@ -656,7 +656,8 @@ fn failure(error: Error) -> Failure {
     Failure::new(code, message)
 }
 
-/// The field of a job that is wrong, as the service's answers are shown: without the `body` in front.
+/// The field of a job that is wrong, as the service's answers are shown: without the `body` in
+/// front.
 fn place(violation: &Violation) -> String {
     let text = violation.to_string();
     let place = text.strip_suffix(&format!(": {}", violation.msg)).unwrap_or_default();

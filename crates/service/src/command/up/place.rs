@@ -195,13 +195,13 @@ pub(super) fn refuse_strangers(config: &Config, is_insecure: bool) -> Result<()>
 }
 
 /// The folder of the user's own service, if it has data.
-pub(in crate::command) fn own_data() -> Option<PathBuf> {
+pub(crate) fn own_data() -> Option<PathBuf> {
     let data = ProjectDirs::from("", "", "molbox")?.data_dir().to_owned();
     data.join(DATABASE).exists().then_some(data)
 }
 
 /// A path as the user would write it.
-pub(in crate::command) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let homes = BaseDirs::new();
     match homes.as_ref().and_then(|homes| path.strip_prefix(homes.home_dir()).ok()) {
         Some(rest) => format!("~/{}", rest.display()),
