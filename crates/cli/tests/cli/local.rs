@@ -342,9 +342,9 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
 #[test]
 fn a_dry_run_without_a_service_says_so_and_warns_of_what_nobody_means() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.pdb"), "").unwrap();
-    let run = ["run", "a.pdb", "--preset", "quick", "--temperature", "3100K", "--dry-run"];
-    for (command, is_warned) in [(&run[..], true), (&["job", "submit", "--dry-run"], false)] {
+    let run = ["run", "1L2Y", "--preset", "quick", "--temperature", "3100K", "--dry-run"];
+    let commands: [(&[&str], bool); 2] = [(&run, true), (&["job", "submit", "--dry-run"], false)];
+    for (command, is_warned) in commands {
         let output = molbox(folder.path(), command).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let remarks = String::from_utf8(output.stderr).unwrap();
