@@ -13,6 +13,7 @@ use super::record_text::{both, record};
 use super::task::{
     bundle, cancelled, delete_task, find, json, listed, priority, queue, unqueued, with_place,
 };
+use crate::app::App;
 use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
 use crate::excerpt::{Asked, Made};
@@ -21,7 +22,7 @@ use crate::http::call::Call;
 use crate::http::download::{download, while_good};
 use crate::http::once::once;
 use crate::http::validate::{loc, violation};
-use crate::plan::{estimate, simulate};
+use crate::plan::{estimate, simulate, unlikely};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::folder::has_commit;
 use crate::runner::log::Log;
@@ -49,7 +50,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         request: json(&request)?,
         parameters: json(&parameters)?,
         seed: parameters.seed as i64,
-        warnings: with_notices(&warnings, &parameters)?,
+        warnings: with_notices(app, &warnings, &parameters, &built)?,
         bytes: simulate::result_bytes(app, &parameters, &built)?,
         priority: priority(request.priority),
         created_at: app.now(),
@@ -71,16 +72,22 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
     let estimate = estimate::of_job(app, &parameters, &built).await?;
     answer::json(&JobPreview {
         parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
-        warnings: stored(&with_notices(&warnings, &parameters)?)?,
+        warnings: stored(&with_notices(app, &warnings, &parameters, &built)?)?,
         estimate: with_place(&call, KIND, priority(request.priority), estimate),
         extra: Default::default(),
     })
 }
 
 /// The warnings about a request, JSON, with what of its parameters is probably not meant.
-fn with_notices(warnings: &str, parameters: &simulate::Parameters) -> Result<String, ApiError> {
+fn with_notices(
+    app: &App,
+    warnings: &str,
+    parameters: &simulate::Parameters,
+    system: &simulate::System<'_>,
+) -> Result<String, ApiError> {
     let mut warnings: Vec<Notice> = stored(warnings)?;
-    warnings.extend(parameters.unlikely());
+    warnings.extend(unlikely::notices(parameters));
+    warnings.extend(unlikely::of_masks(app, parameters, system)?);
     json(&warnings)
 }
 

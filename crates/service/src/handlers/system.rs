@@ -14,6 +14,7 @@ use crate::http::answer::{self, text};
 use crate::http::call::Call;
 use crate::http::download::download;
 use crate::http::validate::loc;
+use crate::plan::simulate::System;
 use crate::plan::topology::{BadMask, selection};
 use crate::plan::{build, estimate};
 use crate::record::{Kind, NewTask};
@@ -113,13 +114,16 @@ pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
             selection.atoms.iter().map(|atom| topology.atom(atom).residue).collect();
         residues.dedup();
         let ranges = selection.atoms.ranges().into_iter();
+        let warnings = selection.warnings.iter().map(ToString::to_string);
+        let cell = System::of(&row)?.cell();
+        let without_images = cell.and_then(|cell| built.without_images(&mask, &cell));
         Ok::<_, ApiError>(MaskSelection {
             system_id: row.id,
             atoms: selection.atoms.len() as u64,
             residues: residues.len() as u64,
             // From 1, and the last one included, as masks have them.
             ranges: ranges.map(|run| vec![run.start as u64 + 1, run.end as u64]).collect(),
-            warnings: selection.warnings.iter().map(ToString::to_string).collect(),
+            warnings: warnings.chain(without_images).collect(),
             extra: Default::default(),
         })
     });

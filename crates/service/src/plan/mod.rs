@@ -9,3 +9,4 @@ mod force_field;
 pub(crate) mod simulate;
 mod solute;
 pub(crate) mod topology;
+pub(crate) mod unlikely;

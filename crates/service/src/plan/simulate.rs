@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{
-    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, Notice, ProductionParams,
+    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams,
     TrajectoryFormats, ValidationError,
 };
 use molbox::{NonNegative, Positive};
+use molbox_analysis::Cell;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -21,9 +23,6 @@ use crate::plan::defaults::{DEFAULTS, RunDefaults};
 use crate::plan::topology::Built;
 use crate::record::{Kind, Task};
 use crate::shown::in_bytes;
-
-/// Code of the warning about a value that is probably a mistake.
-const UNLIKELY_VALUE: &str = "unlikely_value";
 
 /// What a submission becomes: every parameter of a job, none left out. Kept in the form of the
 /// wire, in which records show it, and what a plan is made from.
@@ -42,17 +41,17 @@ pub(crate) struct Parameters {
     /// Mask of the atoms that production has files of their own of.
     #[serde(skip_serializing_if = "Option::is_none")]
     excerpt: Option<String>,
-    friction: NonNegative,
-    integration_timestep: Positive,
+    pub(super) friction: NonNegative,
+    pub(super) integration_timestep: Positive,
     minimization_steps: u64,
     non_bonded_cutoff: Positive,
-    pressure: NonNegative,
+    pub(super) pressure: NonNegative,
     /// None runs no production.
     #[serde(skip_serializing_if = "Option::is_none")]
     production: Option<Run>,
     pub(crate) seed: u64,
     surface_tension: NonNegative,
-    temperature: NonNegative,
+    pub(super) temperature: NonNegative,
     trajectory_output_format: TrajectoryFormats,
 }
 
@@ -60,7 +59,7 @@ pub(crate) struct Parameters {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     #[serde(rename = "type")]
-    ensemble: Ensembles,
+    pub(super) ensemble: Ensembles,
     /// In ns.
     time: NonNegative,
     /// In steps, as the next; 0 for no frames.
@@ -170,8 +169,8 @@ pub(crate) struct System<'a> {
     row: &'a Task,
     default_masks: DefaultMasks,
     pub(crate) atoms: u64,
-    /// Shortest width of its box, in nm.
-    shortest_width: f64,
+    /// Of its box, reduced, in nm.
+    box_vectors: [[f64; 3]; 3],
 }
 
 impl<'a> System<'a> {
@@ -191,10 +190,24 @@ impl<'a> System<'a> {
         }
 
         let Outcome { default_masks, summary } = stored(row.outcome.as_deref().unwrap_or("null"))?;
-        let [a, b, c] = summary.box_vectors;
-        // The diagonal of reduced vectors.
-        let shortest_width = a[0].min(b[1]).min(c[2]);
-        Ok(Self { row, default_masks, atoms: summary.atoms, shortest_width })
+        let Summary { atoms, box_vectors } = summary;
+        Ok(Self { row, default_masks, atoms, box_vectors })
+    }
+
+    /// Shortest width of its box, in nm: the diagonal of reduced vectors.
+    fn shortest_width(&self) -> f64 {
+        let [a, b, c] = self.box_vectors;
+        a[0].min(b[1]).min(c[2])
+    }
+
+    /// What masks are applied to.
+    pub(super) fn built(&self, app: &App) -> Result<Arc<Built>, ApiError> {
+        Ok(app.systems.read(&app.objects, &self.row.id)?)
+    }
+
+    /// Its box as masks are measured in, in Å.
+    pub(crate) fn cell(&self) -> Option<Cell> {
+        Cell::from_vectors(self.box_vectors.map(|edge| edge.map(|nm| nm * 10.0)))
     }
 
     fn has_membrane(&self) -> Result<bool> {
@@ -239,7 +252,7 @@ pub(crate) fn resolve(
 ) -> Result<Parameters, ApiError> {
     let parameters = Parameters::new(app, request, &system.row.id, &system.default_masks);
     let mut problems = check(&parameters);
-    problems.extend(check_cutoff(&parameters, system.shortest_width));
+    problems.extend(check_cutoff(&parameters, system.shortest_width()));
     problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
     if parameters.surface_tension.get() > 0.0
         && !system.has_membrane().map_err(ApiError::internal)?
@@ -516,6 +529,15 @@ impl Parameters {
             .collect()
     }
 
+    /// The masks that are applied to the system as it was built, each with its place in a request.
+    pub(super) fn masks(&self) -> impl Iterator<Item = (Vec<LocItem>, &str)> {
+        let restraints = self.equilibration.iter().enumerate().filter_map(|(index, stage)| {
+            Some((of_stage(index, "restraint_mask"), stage.restraint_mask.as_deref()?))
+        });
+        let excerpt = self.excerpt.as_deref().map(|mask| (at(&["excerpt"]), mask));
+        restraints.chain(excerpt)
+    }
+
     /// Those of a request, with every default.
     fn new(app: &App, request: &JobCreateParams, box_id: &str, masks: &DefaultMasks) -> Self {
         let default = &DEFAULTS.job;
@@ -637,29 +659,8 @@ impl Parameters {
         self.runs().take(stage).map(|run| self.n_steps(run)).sum()
     }
 
-    /// What of it hardly anybody means.
-    pub(crate) fn unlikely(&self) -> Vec<Notice> {
-        let runs = |ensemble| self.runs().any(|run| run.ensemble == ensemble);
-        let has_pressure = runs(Ensembles::Npt);
-        let has_thermostat = has_pressure || runs(Ensembles::Nvt);
-        let found = molbox::unlikely_values(
-            self.temperature.get(),
-            has_pressure.then_some(self.pressure.get()),
-            has_thermostat.then_some(self.friction.get()),
-            self.integration_timestep.get(),
-        );
-        let notice = |(field, message)| Notice {
-            code: UNLIKELY_VALUE.to_owned(),
-            message,
-            loc: at(&[field]),
-            residues: Vec::new(),
-            extra: Default::default(),
-        };
-        found.into_iter().map(notice).collect()
-    }
-
     /// Its stages in their order, production last.
-    fn runs(&self) -> impl Iterator<Item = &Run> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
         self.equilibration.iter().map(|stage| &stage.run).chain(&self.production)
     }
 
@@ -960,7 +961,7 @@ mod tests {
     fn a_cutoff_fits_half_of_the_shortest_width_and_no_box_without_widths() {
         let check = |vectors: Value| {
             let row = system(&vectors);
-            Some(check_cutoff(&parameters(), System::of(&row).ok()?.shortest_width))
+            Some(check_cutoff(&parameters(), System::of(&row).ok()?.shortest_width()))
         };
         let wide = check(json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]]));
         assert_eq!(wide.unwrap(), None);

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
-use molbox_analysis::{Atom, AtomSet, Element, Mask, Residue, SelectError, Selection, Topology};
+use molbox_analysis::{
+    Atom, AtomSet, Cell, Element, Mask, Residue, SelectError, Selection, Topology,
+};
 use serde::Deserialize;
 
 use crate::error::ApiError;
@@ -160,6 +162,15 @@ impl Built {
             good.insert(mask.to_owned());
         }
         Ok(())
+    }
+
+    /// What to say of a mask whose distances end at a face of the cell, where that decides what it
+    /// selects.
+    pub(crate) fn without_images(&self, mask: &str, cell: &Cell) -> Option<String> {
+        let mask = Mask::parse(mask).ok().filter(Mask::needs_positions)?;
+        let atoms = mask.select(&self.topology, Some(&self.positions)).ok()?.atoms;
+        let difference = mask.without_images(&self.topology, &self.positions, cell, &atoms)?;
+        Some(difference.to_string())
     }
 
     fn good(&self) -> MutexGuard<'_, HashSet<String>> {

@@ -167,6 +167,21 @@ async fn masks_structures_and_parts_of_trajectories_are_read_without_the_whole()
     let none = molbox.mask_view().system_id(id).mask(":WAT").send().await.unwrap();
     assert_eq!((none.atoms, none.ranges.len()), (0, 0));
     assert!(none.warnings.iter().any(|warning| warning.contains("HOH")), "{:?}", none.warnings);
+    // Water fills the box to its faces, and distances end there.
+    let near = ":1-20<:4.0";
+    let is_cut = |text: &str| text.contains("measured without periodic images");
+    let selected = molbox.mask_view().system_id(id).mask(near).send().await.unwrap();
+    assert!(selected.warnings.iter().any(|warning| is_cut(warning)), "{:?}", selected.warnings);
+    let job = |mask: &str| {
+        let stage = EquilibrationStep::builder().time(0.001).restraint_mask(mask);
+        molbox.job_check().body_map(|job| job.box_id(id).equilibration([stage]))
+    };
+    let checked = job(near).send().await.unwrap();
+    let [warning] = &checked.warnings[..] else { panic!("{:?}", checked.warnings) };
+    let loc = serde_json::to_value(&warning.loc).unwrap();
+    assert_eq!(loc, serde_json::json!(["body", "equilibration", 0, "restraint_mask"]));
+    assert!(is_cut(&warning.message), "{}", warning.message);
+    assert_eq!(job(":1-20").send().await.unwrap().warnings.len(), 0);
     let atoms = format!("/info/system/{id}/atoms");
     let (status, _, body) = get(&service, &key, &atoms, &[("mask", ":1-3@O&")], &[]).await;
     let refused = violation(&body);
