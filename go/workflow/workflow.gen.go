@@ -398,7 +398,7 @@ type AnalysisRequest struct {
 	// HbondDistance Largest distance donor–acceptor of a hydrogen bond, in Å, inclusive, above 0 and at most 10. Default: 3.
 	HbondDistance *float64 `json:"hbond_distance,omitempty"`
 
-	// HbondMasks Hydrogen bonds of these atoms: a string of one mask looks within it, a string of two masks separated by a blank between them, in both directions, for example `:1-58 :HOH`. Where one of two masks selects nothing but water, its molecules are not told apart, and those that bind two residues of the other are counted as bridges. More than 100 molecules of water on both sides are refused. Default: none; with `hbond_distance`, `hbond_angle` or `hbond_criterion` the solute.
+	// HbondMasks Hydrogen bonds of these atoms: a string of one mask looks within it, a string of two masks separated by a blank between them, in both directions, for example `:1-58 :HOH`. Where one of two masks selects nothing but water, its molecules are not told apart, and those that bind two residues of the other are counted as bridges, and listed by the pairs of residues that they join. More than 100 molecules of water on both sides are refused. Default: none; with `hbond_distance`, `hbond_angle` or `hbond_criterion` the solute.
 	HbondMasks *[]string `json:"hbond_masks,omitempty"`
 
 	// JobId The job whose trajectory is analysed. One that has not ended is refused with 409, unless `allow_unfinished` is true; of one that failed or was cancelled the frames that it has written are analysed. Both are named in `warnings`. Default: the most recently submitted job.

@@ -77,7 +77,7 @@ class AnalysisRequest(BaseModel):
     """
     hbond_masks: list[str] | None = None
     """
-    Hydrogen bonds of these atoms: a string of one mask looks within it, a string of two masks separated by a blank between them, in both directions, for example `:1-58 :HOH`. Where one of two masks selects nothing but water, its molecules are not told apart, and those that bind two residues of the other are counted as bridges. More than 100 molecules of water on both sides are refused. Default: none; with `hbond_distance`, `hbond_angle` or `hbond_criterion` the solute.
+    Hydrogen bonds of these atoms: a string of one mask looks within it, a string of two masks separated by a blank between them, in both directions, for example `:1-58 :HOH`. Where one of two masks selects nothing but water, its molecules are not told apart, and those that bind two residues of the other are counted as bridges, and listed by the pairs of residues that they join. More than 100 molecules of water on both sides are refused. Default: none; with `hbond_distance`, `hbond_angle` or `hbond_criterion` the solute.
 
     """
     hbond_criterion: str | None = None
