@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -198,6 +199,28 @@ def test_a_damaged_checkpoint_is_noticed(water: Directory, gromacs: Simulator) -
     assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 601, 20))
 
 
+def test_a_checkpoint_that_this_gromacs_does_not_read_gives_way_to_the_state(
+    water: Directory, gromacs: Simulator
+) -> None:
+    job = gromacs(water, [{"ensemble": "NPT", "steps": 600, "log_freq": 20}], checkpoint_seconds=0.3)
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    path = job.work / "commit" / "commit.json"
+    commit = json.loads(path.read_text())
+    file = commit["checkpoint"]["file"]
+    # As another version may have written it: whole, and of a form that is not known.
+    content = b"another version" * 1000
+    (job.work / "commit" / file["name"]).write_bytes(content)
+    path.write_text(path.read_text().replace(file["sha256"], hashlib.sha256(content).hexdigest()))
+    assert job.run() == 0, job.log()
+    assert "the checkpoint does not fit here" in warnings_of(job)["state_resumed"]
+    written = rows(job.output("production.csv"))
+    assert [row["step"] for row in written] == list(range(20, 601, 20))
+    assert min(row["temperature (K)"] for row in written[5:]) > 150, "velocities were taken over"
+
+
 @pytest.mark.parametrize("engines", [("gromacs", "openmm"), ("openmm", "gromacs")])
 def test_either_engine_resumes_what_the_other_has_left(
     water: Directory, simulation: Simulator, engines: tuple[str, str]
@@ -271,6 +294,19 @@ def test_a_gmx_that_is_not_there_is_missed_only_where_it_is_asked_for(water: Dir
         job = simulation(water, [{"steps": 20}], engine=engine, gromacs="/nowhere/gmx")
         assert job.run() == code, job.log()
     assert job.result["error"]["code"] == "engine_missing"
+
+
+def test_a_gmx_for_another_processor_gives_way_to_openmm(
+    water: Directory, simulation: Simulator, tmp_path: Path
+) -> None:
+    program = tmp_path / "gmx"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *mdrun*) kill -ILL $$;; esac\nexec {shutil.which("gmx")} "$@"\n')
+    program.chmod(0o755)
+    job = simulation(water, [{"steps": 40, "log_freq": 10}], engine="auto", gromacs=str(program))
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "openmm"
+    assert "which this processor lacks" in warnings_of(job)["engine_changed"]
+    assert [row["step"] for row in rows(job.output("production.csv"))] == [10, 20, 30, 40]
 
 
 def test_atoms_on_top_of_each_other_are_unstable_and_named(water: Directory, gromacs: Simulator) -> None:

@@ -71,16 +71,16 @@ class GromacsRun(StageRun):
             self._folder.mkdir()
             system = self._model.system(self._stage, start)
             self._weigh(system)
-            terms = Terms(system)
+            self._terms = terms = Terms(system)
             write_topology(self._folder / "stage.top", terms, self._model.topology)
             self._molecules = Molecules(terms, self._model.topology)
             self._checkpoint = self._own_checkpoint()
             resumed = read_state(self._commits.content(last.checkpoint.state)) if last.checkpoint else start
             self._positions, self._velocities, self._box = _arrays(resumed)
             if self._checkpoint is None:
-                self._make_input(terms, start, resumed, last.step)
+                self._make_input(start, resumed, last.step)
             else:
-                self._make_input(terms, start, start, 0)
+                self._make_input(start, start, 0)
             used = method.of_gromacs(self._model, self._stage, self._gromacs, terms, system, self._parameters)
             method.write(self._simulation.task.output, used)
         return last.step
@@ -93,11 +93,14 @@ class GromacsRun(StageRun):
         try:
             return self._commits.content(checkpoint.file)
         except TaskError as error:
-            message = f"the checkpoint does not fit here ({error}); resumed from its state"
-            self._simulation.task.warn("state_resumed", message)
+            self._warn_of_checkpoint(error)
             return None
 
-    def _make_input(self, terms: Terms, start: openmm.State, state: openmm.State, step: int) -> None:
+    def _warn_of_checkpoint(self, problem: object) -> None:
+        message = f"the checkpoint does not fit here ({problem}); resumed from its state"
+        self._simulation.task.warn("state_resumed", message)
+
+    def _make_input(self, start: openmm.State, state: openmm.State, step: int) -> None:
         """Have grompp make the input of a run from a state at a step of the stage that began with `start`."""
         positions, velocities, box = _arrays(state)
         write_g96(self._folder / "start.g96", positions, box, velocities)
@@ -107,7 +110,7 @@ class GromacsRun(StageRun):
         parameters = mdp.stage_parameters(
             self._model.plan,
             self._stage,
-            terms,
+            self._terms,
             box,
             self._model.stage_seed(self._stage, 0),
             first_step=step,
@@ -173,11 +176,26 @@ class GromacsRun(StageRun):
         self._near = self._positions
         try:
             status = self._follow(folder, step, end, arguments)
-            if status:
-                raise self._failure(status)
+            failure = self._failure(status) if status else None
+            if isinstance(failure, RuntimeError) and self._checkpoint is not None and self._seen == step:
+                # It took no step from the checkpoint, which another version may have written.
+                self._resume_from_state(step, start)
+                self._take_segment(step, end, start)
+                return
+            if failure is not None:
+                raise failure
             self._take_over(folder)
         except openmm.OpenMMException as error:
             raise self._unstable(step, end, start) from error
+
+    def _resume_from_state(self, step: int, start: openmm.State) -> None:
+        """Have the stage go on from positions and velocities, in the place of a checkpoint."""
+        text = self._log_of_mdrun.read_text(errors="replace")
+        found = re.search(r"(?:Fatal error|Error in user input|[Ee]rror):\n(.*?)\n\n", text, re.DOTALL)
+        self._warn_of_checkpoint(" ".join((found[1] if found else text[-TAIL_BYTES:]).split()))
+        self._checkpoint = None
+        state = self._context(start).getState(positions=True, velocities=True)
+        self._make_input(start, state, step)
 
     def _follow(self, folder: Path, step: int, end: int, arguments: list[str]) -> int:
         """Have mdrun take the steps of a segment, and write what becomes of them; returns its exit status."""
@@ -262,6 +280,9 @@ class GromacsRun(StageRun):
         if re.search(BROKEN, text) or -status in DEATHS:
             broken: Exception = openmm.OpenMMException("Particle coordinate is NaN")
             return broken
+        if -status == signal.SIGILL:
+            # A cluster's nodes may differ. `grompp` and `--version` have few of the instructions.
+            return Unsupported(f"it was built for {self._gromacs.simd}, which this processor lacks")
         return RuntimeError(f"mdrun ended with status {status}: {text[-TAIL_BYTES:]}")
 
     def _unstable(self, step: int, end: int, start: openmm.State) -> TaskError:
