@@ -464,7 +464,8 @@ fn database(config: &Config) -> Result<Db> {
     let db = Db::open(config)?;
     if is_new {
         let others = up::own_data().filter(|own| *own != config.data).map(|own| {
-            let own = up::shown(&own);
+            let own = own.to_string_lossy();
+            let own = quoted(&own);
             format!("; `molboxd up` keeps its data in {own}: give `--data {own}` if it was meant")
         });
         let others = others.unwrap_or_default();

@@ -165,7 +165,6 @@ fn from_nothing_there_is_a_service_with_account_key_profile_and_market_data() {
     // The command that it shows is about its own data, wherever it is given.
     if let Some((_, command)) = said.split_once("(no password yet? `molboxd ") {
         let command = command.split('`').next().unwrap();
-        let command = command.replace('~', home.path("home").to_str().unwrap());
         home.ok(&command.split(' ').collect::<Vec<_>>());
     }
 }

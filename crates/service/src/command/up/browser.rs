@@ -14,8 +14,6 @@ use crate::files;
 use crate::handlers::portal;
 use crate::shown::quoted;
 
-use super::place::shown;
-
 /// Opens an address in the browser that the user has chosen.
 const OPENER: &str = "xdg-open";
 /// The page that leads a browser to the link.
@@ -69,7 +67,8 @@ impl Shown {
             }
             Link::Plain(url) => {
                 let invite = account.map_or_else(String::new, |name| {
-                    let (name, data) = (quoted(name), shown(data));
+                    let data = data.to_string_lossy();
+                    let [data, name] = [&*data, name].map(quoted);
                     format!(" (no password yet? `molboxd --data {data} account invite {name}`)")
                 });
                 (url, if is_terminal() { String::new() } else { invite })

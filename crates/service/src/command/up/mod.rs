@@ -39,8 +39,8 @@ use super::say::say;
 use super::serve::{Addresses, serve};
 use browser::{Link, Shown};
 pub(super) use down::{down, status};
+pub(super) use place::own_data;
 use place::{Folders, Remembered};
-pub(super) use place::{own_data, shown};
 use profile::Profiles;
 pub(super) use setup::{SetupOptions, setup};
 

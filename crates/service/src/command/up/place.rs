@@ -201,7 +201,7 @@ pub(crate) fn own_data() -> Option<PathBuf> {
 }
 
 /// A path as the user would write it.
-pub(crate) fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     let homes = BaseDirs::new();
     match homes.as_ref().and_then(|homes| path.strip_prefix(homes.home_dir()).ok()) {
         Some(rest) => format!("~/{}", rest.display()),
