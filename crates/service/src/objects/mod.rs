@@ -13,6 +13,7 @@ mod scratch;
 #[cfg(test)]
 mod suite;
 
+use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -196,6 +197,11 @@ impl Objects {
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         on!(self, store => store.write_with(key, content))
+    }
+
+    /// Writes an object from a file of this machine, which stays.
+    pub(crate) fn send(&self, key: &Key, file: fs::File) -> io::Result<()> {
+        on!(self, store => store.send(key, file))
     }
 
     /// Makes the files of a folder objects under a key, where there is nothing, after which there is

@@ -323,7 +323,7 @@ impl Store {
         let (copy, file) = self.scratch.begin().map_err(ReceiveError::Store)?;
         let written = file.try_clone().map_err(ReceiveError::Store)?;
         let mut written = tokio::fs::File::from_std(written);
-        let mut sending = self.send(key, file, max_bytes).map_err(ReceiveError::Store)?;
+        let mut sending = self.begin(key, file, max_bytes).map_err(ReceiveError::Store)?;
         let mut size = 0;
         while let Some(chunk) = content.next().await {
             let chunk = chunk.map_err(ReceiveError::Content)?;
@@ -365,14 +365,18 @@ impl Store {
         Ok(())
     }
 
+    pub(super) fn send(&self, key: &Key, file: File) -> io::Result<()> {
+        self.wait(self.send_file(key, file)).map(drop)
+    }
+
     /// Sends a whole file; the version of the object that it is then.
     async fn send_file(&self, key: &Key, file: File) -> io::Result<Option<String>> {
         let size = file.metadata()?.len();
-        self.send(key, file, size)?.finish(size).await
+        self.begin(key, file, size)?.finish(size).await
     }
 
     /// Begins to send a file that will have so many bytes at most.
-    fn send(&self, key: &Key, file: File, max_bytes: u64) -> io::Result<Sending> {
+    fn begin(&self, key: &Key, file: File, max_bytes: u64) -> io::Result<Sending> {
         Ok(Sending {
             store: self.bucket.store.clone(),
             name: self.bucket.of(key)?,

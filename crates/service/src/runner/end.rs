@@ -6,14 +6,44 @@ use anyhow::Result;
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::app::App;
-use crate::db::{End, Lease};
+use crate::db::{End, Lease, Requeue};
+use crate::exec::attempt::Attempt;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::record::{Status, Task};
 use crate::runner::collect::{Unusable, collect};
 use crate::runner::failure::invalid_result;
+use crate::runner::folder::{is_kept, keep, progress, settle_last};
 use crate::runner::left;
 use crate::runner::outcome::Outcome;
+
+/// Queues a task again for another attempt, whichever server makes it.
+pub(super) async fn queue_again(
+    app: Arc<App>,
+    lease: Lease,
+    row: Task,
+    attempt: Attempt,
+    behind: Requeue,
+) -> Result<()> {
+    if is_kept(&app, &row) {
+        let (keeping, own, id) = (app.clone(), lease.clone(), row.id.clone());
+        spawn_blocking(move || keep(&keeping, &own, &id)).await??;
+    }
+    app.db.requeue_task(lease, row.account, row.id, behind, app.now()).await?;
+    if behind == Requeue::NotBegun {
+        attempt.withdraw()?;
+    }
+    Ok(())
+}
+
+/// Ends a task that was cancelled while nothing of it ran.
+pub(super) async fn cancelled(app: Arc<App>, lease: Lease, row: Task, next: Attempt) -> Result<()> {
+    let (settling, of, folder) = (app.clone(), row.clone(), next.folder.clone());
+    spawn_blocking(move || settle_last(&settling, &of, &next)).await??;
+    let so_far = progress(&folder).unwrap_or_default();
+    let outcome = Outcome::default().with(so_far);
+    collected(app, lease, row, Status::Cancelled, outcome).await
+}
 
 /// Collects what a task left, and ends it; it has failed when that cannot be used. It can be done
 /// again.

@@ -9,11 +9,14 @@ use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 use crate::app::App;
+use crate::config::Engine;
+use crate::db::Lease;
 use crate::exec::attempt::Attempt;
 use crate::exec::capacity::Share;
-use crate::exec::confine::{Confinement, WORK};
+use crate::exec::confine::{self, Confinement, WORK};
 use crate::objects::bundle::DEFLATED;
 use crate::objects::{Key, Objects};
 use crate::plan::simulate::Parameters;
@@ -25,6 +28,10 @@ use crate::worker::{Plan, ProgressFile, Report, TaskFile};
 
 /// What an attempt is given to do.
 const TASK_FILE: &str = "task.json";
+/// What it says while it runs.
+const PROGRESS: &str = "progress.json";
+/// What of a simulation counts: it names the rest.
+const COMMITTED: &str = "commit.json";
 
 /// Writes the folder of a task; what its command may do there. Progress that an earlier attempt
 /// committed stays.
@@ -37,6 +44,9 @@ pub(super) async fn prepare(
     let folder = &attempt.folder;
     left::settle(folder)?;
     discard_outdated(attempt)?;
+    if is_kept(app, row) {
+        restore_kept(&app.objects, &row.id, folder)?;
+    }
     restore(&app.objects, &row.id, folder)?;
     let input = folder.join("input");
     let plan = match row.kind {
@@ -73,6 +83,10 @@ fn discard_outdated(attempt: &Attempt) -> io::Result<()> {
         return Ok(());
     }
     tracing::warn!(task = %attempt.task, "what is left of an earlier attempt here is outdated");
+    discard_attempt(folder)
+}
+
+fn discard_attempt(folder: &Path) -> io::Result<()> {
     // The last to go: without it what is left would pass for the last attempt's.
     for name in [WORK, COLLECTED, LOG, TASK_FILE] {
         left::discard(&folder.join(name))?;
@@ -80,14 +94,97 @@ fn discard_outdated(attempt: &Attempt) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether servers may go on with a job that do not find its folder.
+pub(super) fn is_kept(app: &App, row: &Task) -> bool {
+    let are_others = app.db.is_shared() && app.objects.folder().is_none();
+    row.kind == Kind::Job && are_others && app.config.tasks.executor == Engine::Process
+}
+
+/// Keeps what a job resumes from among its objects, if it has come further than what is kept there. Who
+/// has lost the right to run tasks touches none of them.
+pub(super) fn keep(app: &App, lease: &Lease, id: &str) -> Result<()> {
+    let (folder, kept) = (app.task_folder(id), kept(id));
+    if n_commits(&folder) <= commits_of(&app.objects, &kept)? {
+        return Ok(());
+    }
+    Handle::current().block_on(app.db.affirm_lease(lease.clone(), app.now()))?;
+    Ok(send(&app.objects, &folder, &kept, confine::most_bytes(&app.config)?)?)
+}
+
+/// Makes what a job resumes from objects under a key; what was there is replaced.
+fn send(objects: &Objects, folder: &Path, to: &Key, most_bytes: u64) -> io::Result<()> {
+    objects.remove(to)?;
+    let mut room = left::Room { bytes: most_bytes };
+    for name in ["output", COMMIT] {
+        left::open_all(folder, name, &mut room, |file, content| match (name, file) {
+            (COMMIT, COMMITTED) => Ok(()),
+            _ => objects.send(&to.under(name).under(file), content),
+        })?;
+    }
+    let beside = [
+        (to.under(LOG), left::open_below(folder, &[LOG])?),
+        (to.under(PROGRESS), left::open_file(folder, &[PROGRESS])?),
+        // Last: it shows that all is there.
+        (to.under(COMMIT).under(COMMITTED), left::open_file(folder, &[COMMIT, COMMITTED])?),
+    ];
+    for (key, content) in beside {
+        if let Some(content) = content {
+            objects.send(&key, content)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where what a job resumes from is kept while it waits for another attempt.
+fn kept(id: &str) -> Key {
+    Key::task(id).under("kept")
+}
+
+/// Commits of what is among objects; none where that is nothing.
+fn commits_of(objects: &Objects, from: &Key) -> io::Result<u64> {
+    match objects.read(&from.under(COMMIT).under(COMMITTED)) {
+        // What cannot be read has not got anywhere.
+        Ok(commit) => Ok(serde_json::from_slice::<Commit>(&commit).map_or(0, |it| it.number)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives the folder of a task that ends without the next attempt what its last one has left, wherever
+/// that was.
+pub(super) fn settle_last(app: &App, row: &Task, next: &Attempt) -> io::Result<()> {
+    let folder = &next.folder;
+    left::settle(folder)?;
+    discard_outdated(next)?;
+    // Here is all of it, or some of it is among its results already.
+    let is_here = folder.join(LOG).exists() || folder.join(COLLECTED).exists();
+    if is_here || !is_kept(app, row) { Ok(()) } else { restore_kept(&app.objects, &row.id, folder) }
+}
+
+/// Puts what is kept of a job back into its folder, unless it has come further there.
+fn restore_kept(objects: &Objects, id: &str, folder: &Path) -> io::Result<()> {
+    let (kept, work) = (kept(id), folder.join(WORK));
+    let here = if work.join("output").exists() { n_commits(folder) } else { 0 };
+    if commits_of(objects, &kept)? <= here {
+        return Ok(());
+    }
+    discard_attempt(folder)?;
+    fs::create_dir_all(&work)?;
+    for (name, to) in [(LOG, folder.join(LOG)), (PROGRESS, work.join(PROGRESS))] {
+        if objects.exists(&kept.under(name))? {
+            objects.fetch(&kept.under(name), &to)?;
+        }
+    }
+    fetch_output(objects, &kept.under("output"), &kept.under(COMMIT), &work)
+}
+
 /// Puts what a job that is resumed had come to back into its folder, unless it has come to something
 /// there since. It is copied: the job's bundle stays what it is until there is another.
-fn restore(objects: &Objects, id: &str, folder: &Path) -> Result<()> {
+fn restore(objects: &Objects, id: &str, folder: &Path) -> io::Result<()> {
     let task = Key::task(id);
     let work = folder.join(WORK);
-    let output = work.join("output");
     // Without a commit a folder of output is what was left of results that became objects.
-    if (output.exists() && n_commits(folder) > 0) || !objects.exists(&task)? {
+    if (work.join("output").exists() && n_commits(folder) > 0) || !objects.exists(&task)? {
         return Ok(());
     }
     if !folder.join(LOG).exists() && objects.exists(&task.under(LOG))? {
@@ -97,19 +194,28 @@ fn restore(objects: &Objects, id: &str, folder: &Path) -> Result<()> {
         // It begins again.
         return Ok(());
     }
-    fetch_all(objects, &task.under(COMMIT), &work.join(COMMIT))?;
-    let partial = work.join("output.partial");
-    fetch_all(objects, &task, &partial)?;
-    left::discard(&output)?;
+    fetch_output(objects, &task, &task.under(COMMIT), &work)
+}
+
+/// Puts output and commit of a job back to where its command works.
+fn fetch_output(objects: &Objects, output: &Key, commit: &Key, work: &Path) -> io::Result<()> {
+    fetch_all(objects, commit, &work.join(COMMIT))?;
+    let (partial, whole) = (work.join("output.partial"), work.join("output"));
+    fetch_all(objects, output, &partial)?;
+    left::discard(&whole)?;
     // Last: it shows that all is there.
-    fs::rename(partial, output)?;
-    Ok(())
+    fs::rename(partial, whole)
 }
 
 /// Puts the objects right under a key that a command has written into a folder.
-fn fetch_all(objects: &Objects, from: &Key, to: &Path) -> Result<()> {
+fn fetch_all(objects: &Objects, from: &Key, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
-    for key in objects.list(from)? {
+    let keys = match objects.list(from) {
+        // It has committed before it wrote anything.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        found => found?,
+    };
+    for key in keys {
         let name = key.name();
         if !name.ends_with(DEFLATED) && !OURS.contains(&name) {
             objects.fetch(&key, &to.join(name))?;
@@ -124,7 +230,7 @@ pub(crate) fn has_commit(objects: &Objects, id: &str) -> io::Result<bool> {
 }
 
 fn commit_key(id: &str) -> Key {
-    Key::task(id).under(COMMIT).under("commit.json")
+    Key::task(id).under(COMMIT).under(COMMITTED)
 }
 
 /// What of a simulation is safely on disk, as its worker has it.
@@ -150,9 +256,9 @@ impl Commit {
     /// and while it waits to go on among its objects.
     pub(crate) fn of(app: &App, id: &str) -> io::Result<Option<Self>> {
         let folder = app.task_folder(id);
-        let mut found = left::read_json(&folder, &[COMMIT, "commit.json"])?;
+        let mut found = left::read_json(&folder, &[COMMIT, COMMITTED])?;
         if found.is_none() {
-            found = left::read_json_below(&folder, &[COLLECTED, COMMIT, "commit.json"])?;
+            found = left::read_json_below(&folder, &[COLLECTED, COMMIT, COMMITTED])?;
         }
         if found.is_none() && has_commit(&app.objects, id)? {
             found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
@@ -184,7 +290,7 @@ impl Commit {
 /// How often a simulation has committed what it had come to.
 fn n_commits(folder: &Path) -> u64 {
     // What cannot be read has not got anywhere.
-    let commit = left::read_json(folder, &[COMMIT, "commit.json"]).ok().flatten();
+    let commit = left::read_json(folder, &[COMMIT, COMMITTED]).ok().flatten();
     commit.and_then(Commit::read).map_or(0, |commit| commit.number)
 }
 
@@ -196,7 +302,7 @@ pub(super) fn has_progressed(folder: &Path) -> bool {
 /// What a worker says of its progress; none when it has said nothing.
 pub(super) fn progress(folder: &Path) -> Option<Outcome> {
     // It is shown, and no more: what cannot be read is not there yet.
-    let said = left::read_json(folder, &["progress.json"]).ok().flatten()?;
+    let said = left::read_json(folder, &[PROGRESS]).ok().flatten()?;
     Some(serde_json::from_value::<ProgressFile>(said).ok()?.into())
 }
 
@@ -276,6 +382,58 @@ mod tests {
             assert_eq!(found, [stays; 3], "{begun}");
             assert!(folder.path().join("lock").exists(), "it is held");
         }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_job_is_gone_on_from_where_less_is_there() {
+        let data = tempfile::tempdir().unwrap();
+        let objects = Objects::open(data.path()).unwrap();
+        let commit = |number: u64| json!({ "number": number, "stage": 0, "step": 1 }).to_string();
+        let fill = |folder: &Path, commits: u64| {
+            let said = format!("{commits} commits");
+            let files = [
+                ("log.txt", said.as_str()),
+                ("work/progress.json", "{}"),
+                ("work/output/production.dcd", &said),
+                ("work/commit/state-1.xml", &said),
+                ("work/commit/commit.json", &commit(commits)),
+            ];
+            write(folder, &files);
+        };
+        let all = |folder: &Path| {
+            let names = ["log.txt", "work/output/production.dcd", "work/commit/state-1.xml"];
+            names.map(|name| fs::read_to_string(folder.join(name)).unwrap())
+        };
+        let kept = kept("job_1");
+        let here = data.path().join("here");
+        fill(&here, 5);
+        send(&objects, &here, &kept, 1 << 20).unwrap();
+        assert_eq!(commits_of(&objects, &kept).unwrap(), 5);
+        assert_eq!(all(&here), ["5 commits"; 3], "it stays here, too");
+        for (found, expected) in [(None, 5), (Some(3), 5), (Some(5), 5), (Some(7), 7)] {
+            let there = tempfile::tempdir().unwrap();
+            if let Some(found) = found {
+                fill(there.path(), found);
+            }
+            restore_kept(&objects, "job_1", there.path()).unwrap();
+            assert_eq!(all(there.path()), [format!("{expected} commits").as_str(); 3]);
+            assert!(there.path().join("work/progress.json").exists());
+            assert_eq!(n_commits(there.path()), expected);
+        }
+        // Its energy is still being minimised: nothing has been written.
+        left::discard(&here.join("work/output")).unwrap();
+        send(&objects, &here, &kept, 1 << 20).unwrap();
+        let there = tempfile::tempdir().unwrap();
+        restore_kept(&objects, "job_1", there.path()).unwrap();
+        assert_eq!(n_commits(there.path()), 5);
+        // What was cut off while it was sent is nothing.
+        objects.remove(&kept.under(COMMIT).under(COMMITTED)).unwrap();
+        let there = tempfile::tempdir().unwrap();
+        restore_kept(&objects, "job_1", there.path()).unwrap();
+        assert!(fs::read_dir(there.path()).unwrap().next().is_none());
+        // It is no part of what the job was before.
+        restore(&objects, "job_1", there.path()).unwrap();
+        assert!(!there.path().join("log.txt").exists());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! is opened without following links and without waiting, only plain files with one name count, and
 //! each has a largest size. What is anything else is left where it is, and goes with the folder.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -180,46 +180,73 @@ pub(crate) fn take(
     to: &Path,
     room: &mut Room,
 ) -> io::Result<Vec<String>> {
-    let mut stays = Vec::new();
-    let Some(folder) = open_folder(&work(task), from)? else { return Ok(stays) };
+    let Some(folder) = open_folder(&work(task), from)? else { return Ok(Vec::new()) };
+    let n_taken = if is_there(to) { fs::read_dir(to)?.count() } else { 0 };
+    let (names, stays) = results(task, &folder, n_taken, room)?;
     // Made for the first file: an empty one would pass for results, where these have been collected
     // before.
-    let mut target = None;
-    let mut n_taken = if is_there(to) { fs::read_dir(to)?.count() } else { 0 };
-    for entry in Dir::read_from(&folder)? {
+    if !names.is_empty() {
+        fs::create_dir_all(to)?;
+        let target = openat(CWD, to, FOLDER, Mode::empty())?;
+        for name in names {
+            renameat(&folder, &name, &target, &name)?;
+            own(&target, &name)?;
+        }
+    }
+    Ok(stays)
+}
+
+/// Opens each of the files of a folder that would be taken, one after the other.
+pub(crate) fn open_all(
+    task: &Path,
+    from: &str,
+    room: &mut Room,
+    mut each: impl FnMut(&str, File) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(folder) = open_folder(&work(task), &[from])? else { return Ok(()) };
+    for name in results(task, &folder, 0, room)?.0 {
+        let name = name.to_str().expect("a name that may be in a bundle");
+        if let Some(file) = open_file(task, &[from, name])? {
+            each(name, file)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of a folder that may become results, besides so many, and the names of what may not,
+/// some of them.
+fn results(
+    task: &Path,
+    folder: &OwnedFd,
+    n_before: usize,
+    room: &mut Room,
+) -> io::Result<(Vec<CString>, Vec<String>)> {
+    let (mut names, mut others) = (Vec::new(), Vec::new());
+    for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        let found = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_plain =
-            is_plain(tasks_of(task), || statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW))?;
+            is_plain(tasks_of(task), || statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))?;
         let size = found.st_size.unsigned_abs();
         // Written in no time, and read from end to end.
         let has_holes = size > 1 << 20 && found.st_blocks.unsigned_abs() * 512 < size / HOLES;
         if is_plain
             && !has_holes
             && is_name(name.to_bytes())
-            && n_taken < MAX_FILES
+            && n_before + names.len() < MAX_FILES
             && size <= room.bytes
         {
-            let target = match &target {
-                Some(target) => target,
-                None => {
-                    fs::create_dir_all(to)?;
-                    target.insert(openat(CWD, to, FOLDER, Mode::empty())?)
-                }
-            };
-            renameat(&folder, name, target, name)?;
-            own(target, name)?;
-            n_taken += 1;
             room.bytes -= size;
-        } else if stays.len() < 10 {
-            stays.push(name.to_string_lossy().escape_debug().to_string());
+            names.push(name.to_owned());
+        } else if others.len() < 10 {
+            others.push(name.to_string_lossy().escape_debug().to_string());
         }
     }
-    Ok(stays)
+    Ok((names, others))
 }
 
 /// Makes a file the service's own, which it may read whatever its writer has set.

@@ -94,10 +94,12 @@ struct Runner {
     /// Tasks that were claimed, and whose folders are being filled.
     beginning: HashMap<String, Beginning>,
     running: HashMap<String, Running>,
-    /// Tasks whose results are being collected.
+    /// Tasks of which an attempt has ended: their results are being collected, or what they resume from
+    /// is being kept.
     ending: HashMap<String, Ending>,
     preparing: Places,
     collecting: Places,
+    requeueing: Places,
     checks: Checks,
     forecast: Forecast,
     /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
@@ -125,7 +127,7 @@ struct Beginning {
     prepared: Beside<Confinement>,
 }
 
-/// A task whose results are being collected.
+/// A task of which an attempt has ended.
 struct Ending {
     account: i64,
     /// What ran; none when it was cancelled while it waited.
@@ -137,8 +139,8 @@ struct Ending {
 enum Fate {
     /// It is not known yet: the environment is being checked.
     Open,
-    /// It was queued again.
-    Again,
+    /// It is queued again, with this behind it.
+    Again(Requeue),
     /// It ends like this, once its results have been collected.
     Ends(Status, Box<Outcome>),
 }
@@ -189,6 +191,7 @@ impl Runner {
             ending: HashMap::new(),
             preparing: Places::new(),
             collecting: Places::new(),
+            requeueing: Places::new(),
             forecast: Forecast::default(),
             full_at: None,
             untold: HashMap::new(),
@@ -328,10 +331,12 @@ impl Runner {
             let mut task = self.running.remove(&attempt.task).expect("it was just looked at");
             match self.close(&mut task, exit).await {
                 Ok(Fate::Open) => drop(self.running.insert(attempt.task, task)),
-                Ok(Fate::Again) => self.executors.forget(&attempt.task),
+                Ok(Fate::Again(behind)) => self.queue_again(task, behind),
                 Ok(Fate::Ends(status, outcome)) => {
                     let row = task.row.clone();
-                    self.collect(row, Some(task), status, *outcome);
+                    let (app, lease) = (self.app.clone(), self.lease.clone());
+                    let work = end::collected(app, lease, row.clone(), status, *outcome);
+                    self.end(&self.collecting.clone(), &row, Some(task), work);
                 }
                 Err(error) => {
                     // It stays running in the database; the next look tries again.
@@ -343,16 +348,28 @@ impl Runner {
         }
     }
 
-    /// Collects what a task left, beside the turns.
-    fn collect(&mut self, row: Task, task: Option<Running>, status: Status, outcome: Outcome) {
-        let (account, id) = (row.account, row.id.clone());
-        let (app, lease) = (self.app.clone(), self.lease.clone());
-        let work = end::collected(app, lease, row, status, outcome);
-        let ended = Beside::start(&self.app, &self.collecting, work);
-        self.ending.insert(id, Ending { account, task, ended });
+    /// Ends a task, or the last attempt of it, beside the turns.
+    fn end(
+        &mut self,
+        places: &Places,
+        row: &Task,
+        task: Option<Running>,
+        work: impl Future<Output = Result<()>> + Send + 'static,
+    ) {
+        let ended = Beside::start(&self.app, places, work);
+        self.ending.insert(row.id.clone(), Ending { account: row.account, task, ended });
     }
 
-    /// Forgets the tasks whose results have been collected.
+    fn queue_again(&mut self, task: Running, behind: Requeue) {
+        let row = task.row.clone();
+        tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
+        self.app.forget(&row.id);
+        let (app, lease) = (self.app.clone(), self.lease.clone());
+        let work = end::queue_again(app, lease, row.clone(), task.attempt.clone(), behind);
+        self.end(&self.requeueing.clone(), &row, Some(task), work);
+    }
+
+    /// Forgets the tasks that have ended, or were queued again.
     async fn look_at_endings(&mut self) {
         for (id, mut ending) in std::mem::take(&mut self.ending) {
             match ending.ended.look() {
@@ -360,7 +377,7 @@ impl Runner {
                 Some(Ok(())) => self.executors.forget(&id),
                 Some(Err(error)) => {
                     // The next look tries again.
-                    tracing::error!(task = %id, cause = format!("{error:#}"), "collect a task");
+                    tracing::error!(task = %id, cause = format!("{error:#}"), "end an attempt");
                     match ending.task {
                         Some(task) => drop(self.running.insert(id, task)),
                         // It was claimed, if it was cancelled before it was launched.
@@ -381,7 +398,7 @@ impl Runner {
         }
         for (id, Ending { ended, .. }) in std::mem::take(&mut self.ending) {
             if let Err(error) = ended.end().await {
-                tracing::warn!(task = %id, cause = format!("{error:#}"), "collect a task");
+                tracing::warn!(task = %id, cause = format!("{error:#}"), "end an attempt");
             }
         }
     }
@@ -441,7 +458,7 @@ impl Runner {
         }
     }
 
-    /// What becomes of a task whose attempt has ended. It is queued again if it has to be.
+    /// What becomes of a task whose attempt has ended.
     async fn close(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<Fate> {
         if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) {
             self.full_at = self.app.free_for_tasks().ok();
@@ -453,13 +470,8 @@ impl Runner {
             None => Ok(Fate::Open),
             Some(true) => {
                 let has_progressed = has_progressed(&task.attempt.folder);
-                if has_progressed {
-                    self.requeue(task, Requeue::Progressed).await?;
-                } else {
-                    self.requeue(task, Requeue::NotBegun).await?;
-                    task.attempt.withdraw()?;
-                }
-                Ok(Fate::Again)
+                let behind = if has_progressed { Requeue::Progressed } else { Requeue::NotBegun };
+                Ok(Fate::Again(behind))
             }
             Some(false) => self.conclude(task, exit).await,
         }
@@ -555,9 +567,10 @@ impl Runner {
 
     /// Ends a task that was cancelled while nothing of it ran.
     fn end_cancelled(&mut self, row: Task) {
-        let so_far = progress(&self.app.task_folder(&row.id)).unwrap_or_default();
-        let outcome = Outcome::default().with(so_far);
-        self.collect(row, None, Status::Cancelled, outcome);
+        let next = self.attempt(&Task { attempts: row.attempts + 1, ..row.clone() });
+        let (app, lease) = (self.app.clone(), self.lease.clone());
+        let work = end::cancelled(app, lease, row.clone(), next);
+        self.end(&self.collecting.clone(), &row, None, work);
     }
 
     /// Waits until it is time to look at everything again, or there is a reason to. What is queued
@@ -696,7 +709,7 @@ impl Runner {
         if let Some(Ending { ended, .. }) = self.ending.remove(&row.id) {
             // It goes on already, while the last of its folder is being removed.
             if let Err(error) = ended.end().await {
-                tracing::warn!(task = %row.id, cause = format!("{error:#}"), "collect a task");
+                tracing::warn!(task = %row.id, cause = format!("{error:#}"), "end an attempt");
             }
             self.executors.forget(&row.id);
         }
@@ -841,10 +854,7 @@ impl Runner {
                     let mut fault = Fault::of(&error.code);
                     if matches!(fault, Fault::Machine | Fault::Operator) {
                         if has_attempts && !is_cancelled {
-                            return self
-                                .requeue(task, Requeue::Fruitless)
-                                .await
-                                .map(|()| Fate::Again);
+                            return Ok(Fate::Again(Requeue::Fruitless));
                         }
                         // It is said each time, and a check finds nothing of it.
                         fault = Fault::Engine;
@@ -863,7 +873,7 @@ impl Runner {
             None => {
                 let behind = self.behind(task, exit);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
-                    return self.requeue(task, behind).await.map(|()| Fate::Again);
+                    return Ok(Fate::Again(behind));
                 }
                 (Status::Failed, Outcome::failed(self.failure_of(task, exit)?).with(so_far()))
             }
@@ -905,15 +915,6 @@ impl Runner {
         let until = Timestamp::try_from(seen)?.min(self.app.now());
         let (account, id) = (task.row.account, task.row.id.clone());
         Ok(self.app.db.end_slot(self.lease.clone(), account, id, until).await?)
-    }
-
-    async fn requeue(&self, task: &Running, behind: Requeue) -> Result<()> {
-        let row = &task.row;
-        tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
-        self.app.forget(&row.id);
-        let (lease, now) = (self.lease.clone(), self.app.now());
-        self.app.db.requeue_task(lease, row.account, row.id.clone(), behind, now).await?;
-        Ok(())
     }
 
     async fn is_cancelled(&self, row: &Task) -> Result<bool> {

@@ -91,7 +91,7 @@ async fn what_ends_while_the_store_is_away_is_collected_when_it_is_back() {
     // One that has not begun needs the store to begin.
     wait_until(&molbox, &job, |job| job.attempts == 1).await;
     server.crash();
-    service.wait_until_it_logs("collect a task");
+    service.wait_until_it_logs("end an attempt");
     let refused = molbox.system_view().system_id(system.system_id.clone()).send().await;
     refused.expect("a record is in the database");
     let folder = tempfile::tempdir().unwrap();

@@ -12,10 +12,11 @@ use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams};
 use reqwest::StatusCode;
 
-use crate::common::{Service, example, processes, settings_of, wait_for};
+use crate::common::{Service, example, kill_task, processes, settings_of, wait_for};
+use crate::holds::FakeWorker;
 use crate::s3::Bucket;
 use crate::slurm;
-use crate::work::{endless_job, wait_until, water};
+use crate::work::{archive, endless_job, wait_until, water};
 use crate::{postgres, s3};
 
 /// What servers share.
@@ -126,6 +127,99 @@ async fn tasks_of_a_machine_that_is_lost_are_done_by_another() {
     assert_eq!((record.status.as_str(), record.attempts), ("running", 2));
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
     wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+}
+
+/// How often a simulation has committed that works in this folder.
+fn commits(folder: &Path) -> Option<u64> {
+    let text = fs::read_to_string(folder.join("work/commit/commit.json")).ok()?;
+    serde_json::from_str::<serde_json::Value>(&text).ok()?["number"].as_u64()
+}
+
+fn wait_for_commits(folder: &Path, after: u64) -> u64 {
+    wait_for("it has committed", || commits(folder).filter(|number| *number > after + 2))
+}
+
+#[tokio::test]
+async fn a_job_of_a_lost_machine_goes_on_from_its_last_commit_where_all_have_its_folder() {
+    let Some(shared) = Shared::new() else { return };
+    let work = tempfile::tempdir().unwrap();
+    let settings = [
+        &format!("tasks.folder={:?}", work.path().display().to_string()),
+        "tasks.lost_seconds=1",
+        "worker.checkpoint_seconds=0.2",
+    ];
+    let mut lost = shared.start(&settings);
+    let key = lost.key("ada");
+    let molbox = lost.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    let folder = work.path().join("tasks").join(&job);
+    wait_for_commits(&folder, 0);
+    lost.kill();
+    wait_for("nothing of it lives", || (!kill_task(&folder)).then_some(()));
+    let committed = commits(&folder).unwrap();
+    let other = shared.start(&settings);
+    let name = format!("host-{}", identifier(&lost.data));
+    other.sql(&format!("update runner set expires_at = 0 where name = '{name}'"));
+    let molbox = other.client_with(&key);
+    wait_until(&molbox, &job, |job| job.attempts == 2 && job.status == "running").await;
+    wait_for_commits(&folder, committed);
+    let log = fs::read_to_string(folder.join("log.txt")).unwrap();
+    assert!(log.contains("resuming at step"), "{log}");
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+}
+
+/// Breaks a server's environment and ends its simulation, once that has committed more often than so;
+/// how often it has.
+async fn break_off(
+    service: &Service,
+    fake: &FakeWorker,
+    molbox: &Client,
+    job: &str,
+    before: u64,
+) -> u64 {
+    let folder = service.data.join("tasks").join(job);
+    wait_for_commits(&folder, before);
+    fake.set("import");
+    let processes = processes(&folder);
+    processes.iter().filter(|process| !process.is_run_task()).for_each(|it| it.signal("KILL"));
+    wait_until(molbox, job, |job| job.status == "queued").await;
+    commits(&folder).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_that_its_server_cannot_go_on_with_resumes_on_another_from_its_last_commit() {
+    let Some(shared) = Shared::new() else { return };
+    let start = |fake: &FakeWorker| {
+        fake.set("real");
+        shared.start(&[&fake.setting(), "worker.checkpoint_seconds=0.2"])
+    };
+    let fakes = [FakeWorker::new(), FakeWorker::new()];
+    let mut first = start(&fakes[0]);
+    let key = first.key("ada");
+    let molbox = first.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    let committed = break_off(&first, &fakes[0], &molbox, &job, 0).await;
+    let mut second = start(&fakes[1]);
+    let molbox = second.client_with(&key);
+    wait_until(&molbox, &job, |job| job.status == "running" && job.attempts == 2).await;
+    break_off(&second, &fakes[1], &molbox, &job, committed).await;
+    // Whoever ends it while it waits has what it has come to, too.
+    first.kill();
+    second.kill();
+    let third = shared.start(&["worker.python=\"/nonexistent/python\""]);
+    let molbox = third.client_with(&key);
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+    let folder = tempfile::tempdir().unwrap();
+    let files = archive(&molbox.download_job(&job, folder.path().join("job.zip")).await.unwrap());
+    assert!(!files["production.dcd"].is_empty());
+    let log = String::from_utf8(files["log.txt"].clone()).unwrap();
+    assert!(log.contains("resuming at step"), "{log}");
+    let kept = third.objects().join("tasks").join(&job).join("kept");
+    assert!(!kept.exists(), "it has become results");
 }
 
 #[tokio::test]
