@@ -107,6 +107,12 @@ fn read_all(config: &Config, report: &mut Report) -> Result<()> {
             }
         }
     }
+    for (id, text) in whole.earlier_bundles()? {
+        report.tasks += 1;
+        for (object, problem) in earlier_bundle(&objects, &whole, &id, &text)? {
+            report.add(Kind::Task, Some(&id), object.as_deref(), problem);
+        }
+    }
     counts(&objects, &whole, report)?;
     let known = whole.known_objects()?;
     for object in stored.into_iter().filter(|object| !known.contains(object.as_str())) {
@@ -166,8 +172,34 @@ fn content(objects: &Objects, file: &Content) -> Result<Option<String>> {
         .then(|| format!("the content has the SHA-256 {digest}, not {}", file.sha256)))
 }
 
+/// An object, if it is about one, and what is wrong with it.
+type Problem = (Option<String>, String);
+
+/// What is wrong with the results that a task goes on from which was extended or tried again. They are
+/// replaced, all of them, before its bundle is: those that another manifest describes are no loss.
+fn earlier_bundle(objects: &Objects, whole: &Whole, id: &str, text: &str) -> Result<Vec<Problem>> {
+    let problems = bundle(objects, text)?;
+    if problems.is_empty() {
+        return Ok(problems);
+    }
+    let found = objects.stats(&Key::task(id)).context("look at the results of a task")?;
+    if found.is_empty() && whole.is_waiting(id)? {
+        return Ok(vec![(None, "its results are missing".to_owned())]);
+    }
+    let manifest = serde_json::from_str::<Layout>(text)
+        .ok()
+        .and_then(|layout| layout.objects().next().map(|(object, size)| (object.clone(), size)));
+    let is_described = manifest
+        .is_none_or(|(object, size)| found.get(&object).is_some_and(|found| found.size == size));
+    Ok(if is_described && whole.earlier_bundle(id)?.as_deref() == Some(text) {
+        problems
+    } else {
+        Vec::new()
+    })
+}
+
 /// What is wrong with the objects of a bundle, or with all of it.
-fn bundle(objects: &Objects, text: &str) -> Result<Vec<(Option<String>, String)>> {
+fn bundle(objects: &Objects, text: &str) -> Result<Vec<Problem>> {
     let layout: Layout = match serde_json::from_str(text) {
         Ok(layout) => layout,
         Err(error) => {

@@ -12,7 +12,7 @@ use super::words::{has_ended, is_open};
 use super::{Result, Row, Tx, values};
 use crate::config::Config;
 use crate::folder::{self, DATABASE};
-use crate::record::FileStatus;
+use crate::record::{FileStatus, Status};
 
 /// So many lines of one check of the database are kept.
 const MAX_LINES: u32 = 100;
@@ -134,13 +134,28 @@ impl Whole {
         self.tx().first(&sql, values![id], |row| row.get(0))
     }
 
-    /// Every open task that had a bundle before it was extended or tried again, with that one's layout.
+    /// Every open task that had a bundle before it was extended or tried again, with that bundle's layout.
     pub(crate) fn earlier_bundles(&self) -> Result<Vec<(String, String)>> {
         let sql = format!(
             "select id, layout from task join bundle on bundle.task = task.id where {}",
             is_open()
         );
         self.tx().all(&sql, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// The layout of such a bundle, as long as its task is open.
+    pub(crate) fn earlier_bundle(&self, id: &str) -> Result<Option<String>> {
+        let sql = format!(
+            "select layout from task join bundle on bundle.task = task.id where id = ?1 and {}",
+            is_open()
+        );
+        self.tx().first(&sql, values![id], |row| row.get(0))
+    }
+
+    /// Whether a task waits for an attempt.
+    pub(crate) fn is_waiting(&self, id: &str) -> Result<bool> {
+        let sql = "select 1 from task where id = ?1 and status = ?2 and is_cancelled = 0";
+        self.tx().exists(sql, values![id, Status::Queued])
     }
 
     /// Whether a registered file has this object.

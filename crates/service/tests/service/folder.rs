@@ -186,6 +186,33 @@ async fn a_database_that_is_damaged_is_not_served() {
 }
 
 #[tokio::test]
+async fn a_check_reads_the_results_that_a_task_goes_on_from() {
+    let mut service = Service::start();
+    let system = water(&service.client("ada")).await;
+    service.kill();
+    // As one that is tried again, and has not begun.
+    let id = system.system_id.as_str();
+    service.sql(&format!("update task set status = 'queued' where id = '{id}' returning id"));
+    assert_eq!(service.command(&["check"]), "0 files, 1 tasks: 0 damaged, 0 orphans");
+    let results = service.objects().join("tasks").join(id);
+    let topology = results.join("topology.json.deflate");
+    let whole = fs::read(&topology).unwrap();
+    damage(&topology, 100, &[0; 8]);
+    let said = service.failing_command(&["check"]);
+    assert!(said.contains(&format!("damaged {id}: its bundle has the SHA-256 ")), "{said}");
+    fs::remove_file(&topology).unwrap();
+    let said = service.failing_command(&["check"]);
+    assert!(said.contains(&format!("{id}/topology.json.deflate: it is missing")), "{said}");
+    // Where another manifest lies there, these are its results already.
+    fs::write(results.join("manifest.json.deflate"), "another").unwrap();
+    assert_eq!(service.command(&["check"]), "0 files, 1 tasks: 0 damaged, 0 orphans");
+    fs::write(topology, whole).unwrap();
+    fs::remove_dir_all(results).unwrap();
+    let said = service.failing_command(&["check"]);
+    assert!(said.contains(&format!("damaged {id}: its results are missing")), "{said}");
+}
+
+#[tokio::test]
 async fn a_check_reads_everything_and_names_what_is_damaged_missing_or_nobody_s() {
     let mut service = Service::start();
     let molbox = service.client("ada");
