@@ -169,6 +169,14 @@ impl Executors {
         all
     }
 
+    /// Tasks and numbers of the attempts that a cluster has, whether they are known here or not.
+    pub(crate) async fn on_cluster(&mut self) -> Result<Vec<(String, u32)>> {
+        match &mut self.workers {
+            Executor::Processes(_) => Ok(Vec::new()),
+            Executor::Slurm(slurm) => slurm.live().await,
+        }
+    }
+
     /// Stops an attempt, whoever launched it. What is killed may be about to start another process,
     /// so this is done again as long as it runs.
     pub(crate) async fn stop(&self, attempt: &Attempt, how: Stop) -> io::Result<()> {

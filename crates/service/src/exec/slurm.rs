@@ -243,6 +243,18 @@ impl Slurm {
         Ok(format!("#!/bin/sh\nexec {}\n", words.join(" ")))
     }
 
+    /// Tasks and numbers of the attempts that have a job which waits or runs, whether they are known
+    /// here or not.
+    pub(super) async fn live(&mut self) -> Result<Vec<(String, u32)>> {
+        let mut jobs = self.asking(&[]).await?;
+        jobs.retain(|_, job| !matches!(job.phase, Phase::Completing | Phase::Over));
+        let attempt = |name: &String| {
+            let (task, number) = name.strip_prefix(&self.prefix)?.rsplit_once('-')?;
+            Some((task.to_owned(), number.parse().ok()?))
+        };
+        Ok(jobs.keys().filter_map(attempt).collect())
+    }
+
     /// What became of each attempt; none until it is time to ask again.
     pub(super) async fn statuses(
         &mut self,

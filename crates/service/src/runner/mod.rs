@@ -206,6 +206,9 @@ impl Runner {
         if let Err(error) = environment::clear_left(self.app.config.tasks_root()) {
             tracing::warn!(%error, "clear the folders of checks");
         }
+        if let Err(error) = self.end_unknown().await {
+            tracing::warn!(cause = format!("{error:#}"), "look for jobs that no record knows");
+        }
         if let Err(error) = self.clear_left().await {
             tracing::warn!(
                 cause = format!("{error:#}"),
@@ -241,6 +244,19 @@ impl Runner {
         self.start_queued().await;
         self.foretell().await;
         self.wait().await;
+    }
+
+    /// Ends jobs of a cluster that no record knows, as after records were restored from a backup.
+    async fn end_unknown(&mut self) -> Result<()> {
+        for (task, number) in self.executors.on_cluster().await? {
+            if !self.app.db.is_open(&task).await? {
+                tracing::warn!(%task, attempt = number, "no record knows it; its job is ended");
+                let folder = self.app.task_folder(&task);
+                let attempt = Attempt { task, folder, number, lane: Lane::Workers };
+                self.executors.stop(&attempt, Stop::Kill).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the folders of tasks that ended, or were not started, as the service died, and of those

@@ -57,6 +57,30 @@ async fn a_task_that_waits_in_slurm_s_queue_says_why_and_its_time_is_not_counted
 }
 
 #[tokio::test]
+async fn a_job_that_no_record_knows_is_ended() {
+    let Some(cluster) = slurm::shared() else { return };
+    let held = ["tasks.slurm.options=[\"--begin=now+1hour\"]"];
+    let mut service = start(cluster, &held);
+    let molbox = service.client("ada");
+    let has_job = |id: &str| {
+        let live = "--states=PENDING,RUNNING";
+        cluster.run("squeue", &["--noheader", live, "--format=%j"]).contains(id)
+    };
+    let [known, unknown] = [submit(&molbox).await, submit(&molbox).await];
+    for id in [&known, &unknown] {
+        until(&molbox, id, "it waits", |record| record.progress.is_some()).await;
+    }
+    service.kill();
+    // As after the records were restored from a backup of before.
+    service.sql(&format!("delete from task where id = '{unknown}' returning id"));
+    let settings = settings_of(cluster);
+    let settings: Vec<&str> = settings.iter().map(String::as_str).chain(held).collect();
+    service.restart_with(&settings);
+    wait_for("its job has been ended", || (!has_job(&unknown)).then_some(()));
+    assert!(has_job(&known));
+}
+
+#[tokio::test]
 async fn tasks_wait_while_the_controller_is_away_and_go_on_when_it_is_back() {
     let Some(cluster) = Slurm::start() else { return };
     let service = start(&cluster, &[]);
