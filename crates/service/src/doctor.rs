@@ -21,7 +21,7 @@ use crate::files;
 use crate::finding::{Examination, Finding, Found};
 use crate::folder;
 use crate::handlers::portal;
-use crate::objects::Objects;
+use crate::objects::{Objects, Unfinished};
 use crate::runner::environment;
 use crate::shown::counted;
 use crate::web;
@@ -149,10 +149,24 @@ fn data(config: &Config) -> Result<String> {
 /// Whether a store elsewhere does all that is asked of it, if objects are in one.
 fn objects(config: &Config) -> Option<Finding> {
     let try_out = || {
-        let place = Objects::to_read(config)?.try_out()?;
-        Ok(format!("{place} writes, reads, lists and removes, and writes once what is to be"))
+        let objects = Objects::to_read(config)?;
+        let unfinished = objects.try_out()?;
+        let does = format!(
+            "{} writes, reads, lists and removes, checks what comes, and writes once what is to be",
+            objects.place()
+        );
+        Ok(match unfinished {
+            Unfinished::Removed => Found::Sound(does),
+            Unfinished::Stays => Found::Weak(format!(
+                "{does}; parts of uploads that were cut off stay there: give it a lifecycle rule, \
+                 AbortIncompleteMultipartUpload after two days"
+            )),
+            Unfinished::Unknown => Found::Sound(format!(
+                "{does}; whether it removes parts of uploads that were cut off it does not tell"
+            )),
+        })
     };
-    (!config.objects.url.is_empty()).then(|| sound("objects", try_out()))
+    (!config.objects.url.is_empty()).then(|| Finding { about: "objects", result: try_out() })
 }
 
 async fn database(db: &Db, config: &Config, now: Timestamp, limit: Duration) -> Result<Found> {

@@ -30,7 +30,7 @@ use crate::config::Config;
 use crate::files;
 
 pub(crate) use object::{Key, ReceiveError, Stats};
-pub(crate) use s3::Failure;
+pub(crate) use s3::{Failure, Unfinished};
 
 /// File of a data folder whose contents are in a bucket: whose they are.
 pub(crate) const BUCKET: &str = "bucket";
@@ -139,10 +139,11 @@ impl Objects {
         }
     }
 
-    /// Whether the store does all that is asked of it; what it is.
-    pub(crate) fn try_out(&self) -> Result<String> {
+    /// Whether a store elsewhere does all that is asked of it, and what becomes there of parts of uploads
+    /// that were never completed.
+    pub(crate) fn try_out(&self) -> Result<Unfinished> {
         match &self.0 {
-            Store::Disk(store) => Ok(store.place()),
+            Store::Disk(_) => Ok(Unfinished::Removed),
             Store::S3(store) => store.try_out(),
         }
     }

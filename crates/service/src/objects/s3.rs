@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use axum::body::Bytes;
+use axum::http::{Request, StatusCode};
 use bytes::BytesMut;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
-use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, Checksum};
 use object_store::client::HttpError;
 use object_store::path::Path as Name;
 use object_store::signer::Signer;
@@ -57,6 +58,11 @@ const SILENCE: Duration = Duration::from_secs(60);
 const REPEATED: Duration = Duration::from_secs(10);
 /// How often in a row a body that breaks off is asked for again where it did.
 const RESUMED: u32 = 5;
+
+/// What a store is tried out with, the SHA-256 of that, and the SHA-256 of nothing.
+const TEN: &str = "0123456789";
+const OF_TEN: &str = "hNiYd/DUBB77a/kaFvAkjy/Vc+avBcGflr7bn4gveII=";
+const OF_NONE: &str = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 
 /// The settings, for messages.
 const URL: &str = "objects.url";
@@ -207,6 +213,9 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 #[derive(Clone)]
 struct Bucket {
     store: Arc<AmazonS3>,
+    /// Where it is.
+    root: Url,
+    region: String,
     /// Ends with `/`, or is empty.
     prefix: String,
 }
@@ -242,11 +251,14 @@ impl Store {
             "configuration: {URL} must be s3://bucket or s3://bucket/prefix"
         );
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let store = builder(settings)?.with_bucket_name(name).build();
-        let store = store.context("configuration: objects")?;
+        let builder = builder(settings)?.with_bucket_name(name);
+        let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+        let root = root(&builder, &region, name).context("configuration: objects")?;
+        let store = builder.build().context("configuration: objects")?;
         let free = config.limits.free_disk_bytes.saturating_mul(2);
         Ok(Some(Self {
-            bucket: Bucket { store: Arc::new(store), prefix },
+            bucket: Bucket { store: Arc::new(store), root, region, prefix },
             place: format!("the bucket {} of {}", settings.url, endpoint_of(settings)),
             takes_from_all: settings.direct_uploads,
             scratch: Scratch::open(&config.data, settings.cache_bytes, free)
@@ -293,10 +305,10 @@ impl Store {
         }
     }
 
-    /// Whether the store does all that is asked of it.
-    pub(super) fn try_out(&self) -> Result<String> {
-        self.wait(self.bucket.try_out()).with_context(|| self.place())?;
-        Ok(self.place())
+    /// Whether the store does all that is asked of it, and what becomes of parts of uploads that were
+    /// never completed.
+    pub(super) fn try_out(&self) -> Result<Unfinished> {
+        self.wait(self.bucket.try_out()).with_context(|| self.place())
     }
 
     pub(super) fn clear_unfinished(&self) -> io::Result<()> {
@@ -719,7 +731,7 @@ const SMALLEST_PART: usize = 5 << 20;
 
 impl Bucket {
     /// Writes, reads, lists and removes objects of its own.
-    async fn try_out(&self) -> Result<()> {
+    async fn try_out(&self) -> Result<Unfinished> {
         let room = format!("{DOCTOR}/{}", hex(&random::bytes::<8>()));
         let [small, large] = ["small", "large"].map(|name| self.name(&format!("{room}/{name}")));
         let (small, large) = (small?, large?);
@@ -733,11 +745,29 @@ impl Bucket {
             .await;
         tried?;
         removed.map_err(failed).context("remove objects")?;
-        Ok(())
+        let mut rules = self.root.clone();
+        rules.set_query(Some("lifecycle"));
+        let (status, said) = self.ask(Request::get(rules.as_str()), "").await?;
+        Ok(Unfinished::of(status, &said))
+    }
+
+    /// Asks for what the client has no verb for.
+    async fn ask(
+        &self,
+        request: axum::http::request::Builder,
+        content: &'static str,
+    ) -> Result<(StatusCode, String)> {
+        let credential = self.store.credentials().get_credential().await.map_err(failed)?;
+        let mut request = request.body(content.to_owned().into())?;
+        AwsAuthorizer::new(&credential, "s3", &self.region).try_authorize(&mut request, None)?;
+        let (parts, _) = request.into_parts();
+        let asked = web::client()?.request(parts.method, parts.uri.to_string());
+        let answer = asked.headers(parts.headers).body(content).send().await?;
+        Ok((answer.status(), answer.text().await?))
     }
 
     async fn try_with(&self, room: &Name, small: &Name, large: &Name) -> Result<()> {
-        let put = self.store.put(small, PutPayload::from_static(b"0123456789")).await;
+        let put = self.store.put(small, PutPayload::from_static(TEN.as_bytes())).await;
         put.map_err(failed).context("write an object")?;
         let (body, _) = self.open(small, Some(3..6)).await.context("read a part of an object")?;
         ensure!(body.all().await? == b"345", "a part of an object is read as another one");
@@ -760,6 +790,19 @@ impl Bucket {
             matches!(once, Err(object_store::Error::AlreadyExists { .. })),
             "it ignores If-None-Match: what must be written once is replaced"
         );
+        let mut url = self.root.clone();
+        if let Ok(mut steps) = url.path_segments_mut() {
+            steps.extend(small.as_ref().split('/'));
+        }
+        let mut taken = Vec::new();
+        for checksum in [OF_TEN, OF_NONE] {
+            let put = Request::put(url.as_str()).header("x-amz-checksum-sha256", checksum);
+            taken.push(self.ask(put, TEN).await?.0.is_success());
+        }
+        ensure!(
+            taken == [true, false],
+            "it does not check x-amz-checksum-sha256: what is altered on its way there is stored"
+        );
         let wrong = GetOptions { if_match: Some("\"other\"".to_owned()), ..GetOptions::default() };
         let wrong = self.store.get_opts(small, wrong).await;
         ensure!(
@@ -767,6 +810,34 @@ impl Bucket {
             "it ignores If-Match: a download that is resumed could be a mixture"
         );
         Ok(())
+    }
+}
+
+/// What becomes of parts of uploads that were never completed, which a service leaves that is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// A rule of the bucket removes them.
+    Removed,
+    /// No rule does.
+    Stays,
+    /// The store has no such rules, or does not tell.
+    Unknown,
+}
+
+impl Unfinished {
+    /// By the answer to the question for the bucket's rules.
+    fn of(status: StatusCode, said: &str) -> Self {
+        let rules = said.split("<Rule>").skip(1);
+        let mut removing = rules.filter(|rule| {
+            rule.contains("<AbortIncompleteMultipartUpload>")
+                && rule.contains("<Status>Enabled</Status>")
+        });
+        match status {
+            StatusCode::OK if removing.next().is_some() => Self::Removed,
+            StatusCode::OK => Self::Stays,
+            _ if said.contains("<Code>NoSuchLifecycleConfiguration</Code>") => Self::Stays,
+            _ => Self::Unknown,
+        }
     }
 }
 
@@ -995,6 +1066,42 @@ fn builder(settings: &Objects) -> Result<AmazonS3Builder> {
         .with_checksum_algorithm(Checksum::SHA256))
 }
 
+/// The address of a bucket.
+fn root(builder: &AmazonS3Builder, region: &str, bucket: &str) -> Result<Url> {
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+    Ok(format!("{}/{bucket}", endpoint.trim_end_matches('/')).parse()?)
+}
+
 fn endpoint_of(settings: &Objects) -> &str {
     if settings.endpoint.is_empty() { "AWS" } else { &settings.endpoint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_no_enabled_rule_of_the_bucket_removes_stay() {
+        let rule = |status: &str, what: &str| {
+            format!(
+                "<LifecycleConfiguration><Rule><Status>{status}</Status>{what}</Rule></LifecycleConfiguration>"
+            )
+        };
+        let abort = "<AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation>\
+            </AbortIncompleteMultipartUpload>";
+        let expire = "<Expiration><Days>2</Days></Expiration>";
+        let none = "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>";
+        for (status, said, expected) in [
+            (200, rule("Enabled", abort), Unfinished::Removed),
+            (200, rule("Enabled", expire) + &rule("Enabled", abort), Unfinished::Removed),
+            (200, rule("Disabled", abort) + &rule("Enabled", expire), Unfinished::Stays),
+            (404, none.to_owned(), Unfinished::Stays),
+            (403, "<Error><Code>AccessDenied</Code></Error>".to_owned(), Unfinished::Unknown),
+            (501, String::new(), Unfinished::Unknown),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(Unfinished::of(status, &said), expected, "{said}");
+        }
+    }
 }
