@@ -144,7 +144,12 @@ impl fmt::Display for Reported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_db_error(), std::error::Error::source(&self.0)) {
             (Some(said), _) => {
-                write!(f, "PostgreSQL: {} ({})", said.message(), said.code().code())
+                let (code, remedy) = (said.code(), remedy(said.code()));
+                write!(f, "PostgreSQL: {} ({}){remedy}", said.message(), code.code())
+            }
+            (None, Some(cause)) if cause.to_string() == NO_PASSWORD => {
+                let remedy = remedy(&SqlState::INVALID_PASSWORD);
+                write!(f, "PostgreSQL asks for a password{remedy}")
             }
             (None, Some(cause)) => write!(f, "PostgreSQL: {}: {cause}", self.0),
             (None, None) => write!(f, "PostgreSQL: {}", self.0),
@@ -153,6 +158,18 @@ impl fmt::Display for Reported {
 }
 
 impl std::error::Error for Reported {}
+
+/// What the client says where a server asks for a password and there is none.
+const NO_PASSWORD: &str = "password missing";
+
+/// The setting that a refusal is about, besides the address.
+fn remedy(refusal: &SqlState) -> &'static str {
+    match *refusal {
+        SqlState::INVALID_PASSWORD => "; set database.password_file to a file that holds it",
+        SqlState::INSUFFICIENT_PRIVILEGE => "; make the role of database.url own the database",
+        _ => "",
+    }
+}
 
 impl ToSql for Value<'_> {
     fn to_sql(
@@ -777,13 +794,24 @@ fn silent(limit: Duration) -> Error {
     Error::Unreachable(Arc::from(Box::from(cause)))
 }
 
-/// The version of the schema; none where there is none.
+/// Whether there is any table.
+const FOREIGN: &str = "
+    select 1::bigint from pg_tables where schemaname = any (current_schemas(false)) limit 1";
+
+/// The version of the schema; none where there is nothing.
 fn version(session: &Session) -> Result<Option<usize>> {
+    // What it is known by; migrating programs that others use have a table of that name, too.
     let sql = "
-        select 1::bigint from pg_tables
-        where schemaname = any (current_schemas(false)) and tablename = 'schema_version'";
-    if session.number(sql, &[])?.is_none() {
-        return Ok(None);
+        select count(*) from pg_attribute
+        where attrelid = to_regclass('schema_version') and attname in ('version', 'oldest')
+            and atttypid = 'bigint'::regtype and not attisdropped";
+    if session.number(sql, &[])? != Some(2) {
+        return match session.number(FOREIGN, &[])? {
+            None => Ok(None),
+            Some(_) => Err(Error::other(
+                "it has tables of another program: name a database of molbox's own in database.url",
+            )),
+        };
     }
     let found = session.number("select version from schema_version", &[])?;
     Ok(Some(found.and_then(|found| usize::try_from(found).ok()).unwrap_or(usize::MAX)))

@@ -113,7 +113,11 @@ impl fmt::Display for Failure {
             Kind::Key => ("it does not accept the key", CREDENTIALS),
             Kind::Forbidden => ("the key may not do this in the bucket", CREDENTIALS),
             Kind::Clock => {
-                return write!(f, "its clock and that of this machine differ: {}", self.cause);
+                let cause = &self.cause;
+                return write!(
+                    f,
+                    "its clock and that of this machine differ, set both by NTP: {cause}"
+                );
             }
             Kind::Other => return write!(f, "the object store fails: {}", self.cause),
         };

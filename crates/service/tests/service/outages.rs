@@ -273,6 +273,20 @@ fn a_database_that_cannot_be_used_is_named_with_its_setting() {
             assert!(said.contains(part), "{url}: {part} is not in: {said}");
         }
     }
+    // Of another program, also of one that has a table of this name.
+    for table in ["orders (id int)", "schema_version (installed_rank int, version text)"] {
+        let other = server.database();
+        server.sql(&other, &format!("create table {table}"));
+        let said = refusal(&other, &[]);
+        assert!(
+            said.contains("tables of another program") && said.contains("database.url"),
+            "{said}"
+        );
+        assert_eq!(
+            server.sql(&other, "select count(*) from pg_tables where schemaname = 'public'"),
+            "1"
+        );
+    }
     // Of a newer program, and of one that is older than this one can bring up to date.
     let other = server.database();
     server.sql(&other, "create table schema_version (version bigint, oldest bigint)");
@@ -280,6 +294,40 @@ fn a_database_that_cannot_be_used_is_named_with_its_setting() {
     assert!(refusal(&other, &[]).contains("made by a newer molboxd"));
     server.sql(&other, "update schema_version set version = 3, oldest = 3");
     assert!(refusal(&other, &[]).contains("`molboxd migrate`"));
+}
+
+#[test]
+fn a_password_that_is_missing_or_wrong_is_named_with_its_setting() {
+    let Some((server, port, certificate)) = Postgres::start_with_tls() else { return };
+    let database = server.database();
+    server.sql(&database, "alter role molbox password 'right'");
+    server.sql(&database, "create role guest login password 'right'");
+    server.sql(&database, "revoke create on schema public from public");
+    server.ask_for_passwords(&database);
+    let folder = tempfile::tempdir().unwrap();
+    let list = |role: &str, password: Option<&str>| -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.arg("--data").arg(folder.path().join("data"));
+        let url = format!("postgres://{role}@127.0.0.1:{port}/molbox_0?sslmode=disable");
+        command.args(["--set", &format!("database.url={url:?}")]);
+        command.args(["--set", &format!("database.ca_file={certificate:?}")]);
+        if let Some(password) = password {
+            let file = folder.path().join("password");
+            std::fs::write(&file, password).unwrap();
+            command.args(["--set", &format!("database.password_file={file:?}")]);
+        }
+        let output = command.args(["account", "list"]).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    for password in [None, Some("wrong"), Some("")] {
+        let (done, said) = list("molbox", password);
+        assert!(!done && said.contains("database.password_file"), "{password:?}: {said}");
+        assert!(!said.contains("wrong"), "{said}");
+    }
+    let (done, said) = list("guest", Some("right"));
+    assert!(!done && said.contains("make the role of database.url own the database"), "{said}");
+    let (done, said) = list("molbox", Some("right\n"));
+    assert!(done, "{said}");
 }
 
 #[test]

@@ -100,6 +100,20 @@ impl Postgres {
         assert!(stop.current_dir(&self.folder).status().unwrap().success());
     }
 
+    /// Has who comes over the network show a password from now on.
+    pub(crate) fn ask_for_passwords(&self, url: &str) {
+        let loaded = || self.sql(url, "select pg_conf_load_time()");
+        let before = loaded();
+        let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+        fs::write(self.folder.join("data/pg_hba.conf"), rules).unwrap();
+        let mut reload = as_user(&self.programs.join("pg_ctl"));
+        reload.args(["reload", "--silent", "--pgdata"]).arg(self.folder.join("data"));
+        assert!(reload.current_dir(&self.folder).status().unwrap().success());
+        while loaded() == before {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Starts it again.
     pub(crate) fn restart(&mut self) {
         // Its shell would remove the folder if it heard that nobody needs the server.
