@@ -85,7 +85,7 @@ type Props = { rows: readonly Ligand[]; onRows: (rows: Ligand[]) => void; wrong:
 
 export function Ligands({ rows, onRows, wrong, files }: Props) {
   return <div className="stack">
-    {rows.map((row, i) => <fieldset key={i} className="inset" aria-label={`Ligand ${i + 1}`}>
+    {rows.map((row, i) => <fieldset key={i} className="inset stack" aria-label={`Ligand ${i + 1}`}>
       <div className="fields">
         {COLUMNS.map(([column, label, help]) => <FieldControl key={column} name={column} label={label}
           field={{ kind: "text", help, ...unitOf(column) }} typed={row[column]} wrong={wrong.at(column, i)}
