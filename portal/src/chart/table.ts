@@ -180,7 +180,8 @@ function blockErrors(table: Table): Plot[] {
   const series = new Map<string, { unit: string; x: number[]; y: (number | null)[] }>();
   const places = numbersOf(along);
   numbersOf(errors).forEach((error, i) => {
-    const name = `${String(tables.values[i])}, ${String(columns.values[i])}`;
+    const [from, quantity] = [String(tables.values[i]), wordsOf(String(columns.values[i]))];
+    const name = from === quantity ? quantity : `${from}, ${quantity}`;
     const line = series.get(name) ?? { unit: String(units.values[i] ?? ""), x: [], y: [] };
     line.x.push(places[i] ?? NaN);
     line.y.push(error);
