@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { moment, number, tickLabels } from "../src/part/number.ts";
+import { hours, moment, number, tickLabels } from "../src/part/number.ts";
 
 /** As the browsers of these tests write them, whatever this machine does. */
 function plain(text: string): number {
@@ -28,4 +28,9 @@ test("ticks are told apart, far from zero and near it", () => {
   for (const values of [[12_345.5, 12_346, 12_346.5], [-1_000_200, -1_000_100, -1_000_000], [0, 0.00005, 0.0001], [0.1, 0.35, 0.6]]) {
     assert.deepEqual(tickLabels(values).map(plain), values);
   }
+});
+
+test("hours of a limit are told to a tenth", () => {
+  assert.equal(plain(hours(0.002_008)), 0);
+  assert.equal(plain(hours(1_234.56)), 1234.6);
 });

@@ -6,7 +6,7 @@ import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
 import { Keys } from "../part/keys.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
-import { bytes, number } from "../part/number.ts";
+import { bytes, hours, number } from "../part/number.ts";
 import { SHORTEST, unlike } from "../part/password.ts";
 import { SESSIONS, Sessions } from "../part/sessions.tsx";
 import { Used } from "../part/used.tsx";
@@ -82,7 +82,7 @@ function Usage() {
       <Used label="Tasks that wait or run" {...usage.data.open_tasks} words={number} />
       <Used label="Files" {...usage.data.files} words={number} />
       <Used label="Space of files and results" {...usage.data.bytes} words={bytes} />
-      {usage.data.hours && <Used label={`Hours that tasks had slots, of ${usage.data.hours.days} days`} {...usage.data.hours} words={number} />}
+      {usage.data.hours && <Used label={`Hours that tasks had slots, of ${usage.data.hours.days} days`} {...usage.data.hours} words={hours} />}
     </>}
   </section>;
 }

@@ -7,7 +7,7 @@ import { Copy } from "./copy.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Input, textOf } from "./input.tsx";
 import { Failure } from "./notice.tsx";
-import { bytes, number } from "./number.ts";
+import { bytes, hours, number } from "./number.ts";
 import { Pages, usePaging } from "./pages.tsx";
 import { QUEUE } from "./queue.tsx";
 import { When } from "./when.tsx";
@@ -56,7 +56,7 @@ export function Accounts() {
         <td className="wide"><When at={of.created_at} /></td>
         <td className="number wide">{ofLimit(of.usage.open_tasks, number)}</td>
         <td className="number wide">{ofLimit(of.usage.bytes, bytes)}</td>
-        <td className="number wide">{of.usage.hours && ofLimit(of.usage.hours, number)}</td>
+        <td className="number wide">{of.usage.hours && ofLimit(of.usage.hours, hours)}</td>
         <td className="actions"><div className="end">
           {of.disabled_at === undefined && <button aria-label={`Invite ${of.account}`} onClick={() => ask({ what: "invite", of })}>Invite…</button>}
           <button aria-label={`Change ${of.account}`} onClick={() => ask({ what: "change", of })}>Change…</button>

@@ -44,6 +44,11 @@ export function bytes(size: number): string {
   }).format(size);
 }
 
+/** Hours of a limit, to a tenth. */
+export function hours(value: number): string {
+  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(value);
+}
+
 /** A time span in its two largest units. */
 export function duration(seconds: number): string {
   const unit = (value: number, name: string) =>
