@@ -240,9 +240,14 @@ test("what a stage has written that was cancelled is downloaded in part", async 
 test("it is changed, runs again, and its frames play", async () => {
   await page.getByRole("link", { name: "Change and run again" }).click();
   const stages = page.getByRole("group", { name: "Stages" });
-  await stages.getByLabel("time").and(page.locator("[value='1']")).fill("0.00004");
-  await stages.getByLabel("traj_freq").fill("2");
-  await stages.getByLabel("log_freq").fill("2");
+  await stages.getByRole("button", { name: "Add a stage" }).click();
+  const [first, production] = [stages.getByRole("listitem"), stages.locator(".inset")];
+  for (const [name, value] of [["time", "0.00002"], ["restraint_mask", "@CA"], ["restraint_force", "5"], ["traj_freq", "2"]] as const) {
+    await first.getByLabel(name).fill(value);
+  }
+  for (const [name, value] of [["time", "0.00004"], ["traj_freq", "2"], ["log_freq", "2"]] as const) {
+    await production.getByLabel(name).fill(value);
+  }
   await page.getByRole("button", { name: "Simulate" }).click();
   await page.getByRole("link", { name: "Download" }).waitFor({ timeout: LONG_MS });
   await page.getByRole("status").getByText("succeeded").waitFor();
@@ -298,29 +303,13 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
 });
 
-test("what a stage restrains is marked in the picture", async () => {
-  const job = page.url();
-  const submitted = await page.evaluate(async (job_id) => {
-    const at = (path: string) => new URL(`../${path}`, document.baseURI);
-    const { box_id } = await (await fetch(at(`info/job/${job_id}`))).json() as { box_id: string };
-    const stage = { time: 0.00002, traj_freq: 2, restraint_mask: "@CA", restraint_force: 5 };
-    const production = { time: 0.00002, traj_freq: 5 };
-    const body = JSON.stringify({ box_id, minimization_steps: 5, equilibration: [stage], production });
-    const answer = await fetch(at("submit/job"), { method: "POST", headers: { "content-type": "application/json" }, body });
-    return await answer.json() as { job_id: string };
-  }, /job_\w+/.exec(job)?.[0]);
-  await page.goto(`${service.portal}job/${submitted.job_id}`);
+test("what a stage restrains is marked in the picture, and each stage has its frames", async () => {
   await page.getByText(/^Equilibration 1: NVT/).click();
   await page.getByText(/^Marked: what @CA restrains, 1 atom\.$/).waitFor({ timeout: LONG_MS });
-  await page.getByRole("img", { name: /^Structure of/ }).waitFor({ timeout: LONG_MS });
   await browser.check("job_restrained");
-  const frame = page.getByRole("slider", { name: "Frame" });
-  await frame.and(page.locator("[aria-valuetext='frame 0 (0–1)']")).waitFor({ timeout: LONG_MS });
   await page.getByLabel("Frames of").selectOption("equilibration 1");
-  await frame.and(page.locator("[aria-valuetext='frame 0 (0–4)']")).waitFor({ timeout: LONG_MS });
+  await page.locator("[aria-label=Frame][aria-valuetext='frame 0 (0–4)']").waitFor({ timeout: LONG_MS });
   browser.look();
-  await page.goto(job);
-  await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
 });
 
 test("masks are picked for an analysis, and what they select is said", async () => {
