@@ -6,7 +6,7 @@ import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/clien
 import { fields } from "../api/fields.ts";
 import { newKey } from "../api/key.ts";
 import { stemOf } from "../api/upload.ts";
-import { Dialog } from "../part/dialog.tsx";
+import { Deletion } from "../part/deletion.tsx";
 import { useOf } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
 import { bytes, percent } from "../part/number.ts";
@@ -196,12 +196,5 @@ function Delete({ file, onClose }: { file: FileRecord; onClose: () => void }) {
       onClose();
     },
   });
-  return <Dialog title={`Delete ${file.name}?`} onClose={onClose}>
-    <p>The file is gone for good. What was built of it stays.</p>
-    {remove.error && <Failure error={remove.error} />}
-    <div className="end">
-      <button onClick={onClose}>Keep it</button>
-      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
-    </div>
-  </Dialog>;
+  return <Deletion what={file.name} loss="The file is gone for good. What was built of it stays." remove={remove} onClose={onClose} />;
 }

@@ -7,7 +7,7 @@ import { fields } from "../api/fields.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
 import { FileStructure, structureFile } from "../part/structure.tsx";
-import { Dialog } from "../part/dialog.tsx";
+import { Deletion } from "../part/deletion.tsx";
 import { Failure, Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
@@ -131,14 +131,7 @@ function Delete({ system, onClose }: { system: System; onClose: () => void }) {
       go(address("systems"));
     },
   });
-  return <Dialog title={`Delete ${system.box_name ?? system.system_id}?`} onClose={onClose}>
-    <p>Its record and its files are gone for good. A system that jobs were made of stays until they are deleted.</p>
-    {remove.error && <Failure error={remove.error} />}
-    <div className="end">
-      <button onClick={onClose}>Keep it</button>
-      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
-    </div>
-  </Dialog>;
+  return <Deletion what={system.box_name ?? system.system_id} loss="Its record and its files are gone for good. A system that jobs were made of stays until they are deleted." remove={remove} onClose={onClose} />;
 }
 
 function Summary({ summary }: { summary: Schemas["SystemSummary"] }) {

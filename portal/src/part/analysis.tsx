@@ -18,7 +18,7 @@ import { FieldGroup } from "../form/group.tsx";
 import { ANALYSIS, MASKS } from "../form/groups.ts";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
-import { Dialog } from "./dialog.tsx";
+import { Deletion } from "./deletion.tsx";
 import { nameOf } from "./job.tsx";
 import { Failure, Notice } from "./notice.tsx";
 import { moment, number } from "./number.ts";
@@ -198,14 +198,7 @@ function Delete({ analysis: { analysis_id }, onClose }: { analysis: Analysis; on
       await queries.invalidateQueries({ queryKey: ["analyses"] });
     },
   });
-  return <Dialog title="Delete this analysis?" onClose={onClose}>
-    <p>Its tables and plots are gone for good. The trajectory stays.</p>
-    {remove.error && <Failure error={remove.error} />}
-    <div className="end">
-      <button onClick={onClose}>Keep it</button>
-      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
-    </div>
-  </Dialog>;
+  return <Deletion what="this analysis" loss="Its tables and plots are gone for good. The trajectory stays." remove={remove} onClose={onClose} />;
 }
 
 function Tables({ analysis, subject: { name, job } }: ShownProps) {

@@ -9,6 +9,7 @@ import { FieldControl } from "../form/field.tsx";
 import { notNumber, numberOf } from "../form/form.ts";
 import { useSubmission } from "../form/submit.tsx";
 import { address, go } from "../routes.ts";
+import { Deletion } from "./deletion.tsx";
 import { Dialog } from "./dialog.tsx";
 import { IsCut } from "./events.ts";
 import { Failure } from "./notice.tsx";
@@ -128,12 +129,5 @@ function Delete({ job, onClose }: { job: Job; onClose: () => void }) {
       go(address("jobs"));
     },
   });
-  return <Dialog title={`Delete ${nameOf(job)}?`} onClose={onClose}>
-    <p>Its record, its trajectories and logs are gone for good.</p>
-    {remove.error && <Failure error={remove.error} />}
-    <div className="end">
-      <button onClick={onClose}>Keep it</button>
-      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
-    </div>
-  </Dialog>;
+  return <Deletion what={nameOf(job)} loss="Its record, its trajectories and logs are gone for good." remove={remove} onClose={onClose} />;
 }
