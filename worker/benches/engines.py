@@ -135,7 +135,7 @@ def main(folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         system = build(folder, name)
-        n_atoms = len(json.loads((system / "topology.json").read_text())["atoms"])
+        n_atoms = len(json.loads((system / "topology.json").read_text())["positions"])
         for threads in (1, 2):
             for timestep_fs in (2.0, 4.0):
                 costs = measure(system, folder / "work", n_atoms, threads, timestep_fs)
