@@ -137,9 +137,10 @@ def _environment(threads: int) -> dict[str, str]:
         **os.environ,
         # The worker's own is 1, and mdrun refuses two numbers.
         "OMP_NUM_THREADS": str(threads),
-        # On cores that jobs share a thread that spins takes the time of the one it waits for: 200 steps of
-        # 11,166 atoms on two threads took 15 to 20 s, and take 4 to 5.
+        # A thread that waits spins for 20 us, then sleeps. On cores that others use, one that spins for long takes
+        # the time of the one it waits for; one that sleeps at once is late for the next step.
         "OMP_WAIT_POLICY": "passive",
+        "GOMP_SPINCOUNT": "2000",
         # The first warning of a constraint ends the run: what comes after it is no simulation.
         "GMX_MAXCONSTRWARN": "0",
         # No structures of each step on which constraints failed.
