@@ -14,7 +14,7 @@ use jiff::SignedDuration;
 use molbox::workflow::types::Engines;
 use serde::{Deserialize, Serialize};
 
-use crate::record;
+use crate::record::{self, Lane};
 use crate::web::is_issuer;
 
 /// Days of which hours are kept: the longest time that they can be limited in.
@@ -336,7 +336,7 @@ section! {
 section! {
     /// Where tasks run.
     Tasks {
-        /// What runs systems and jobs: `process`, as processes of this machine, or `slurm`, as jobs of a cluster. Analyses are processes of this machine always.
+        /// What runs systems and jobs: `process`, as processes of this machine, or `slurm`, as jobs of a cluster.
         executor: Engine = Engine::Process,
         /// Folder in which tasks work: `tasks`, `cache` and `check` lie there. With Slurm every node has it at this path. Empty: the data folder.
         folder: PathBuf = PathBuf::new(),
@@ -368,6 +368,8 @@ section! {
         slots: usize = 100,
         /// How often Slurm is asked what became of the jobs, in seconds; one question for all.
         poll_seconds: f64 = 30.0,
+        /// Whether analyses are jobs too, without GPUs and at most `worker.analyses` at a time; else they are processes of the server that runs tasks.
+        analyses: bool = false,
         /// Most submissions in a second.
         submit_per_second: u32 = 10,
         /// How long a job that Slurm has ended may give signs of life, in seconds, before it counts as lost. Above the time for which nodes and this server keep attributes of files (NFS: `acregmax`, 60).
@@ -570,6 +572,11 @@ impl Config {
     /// Whether a cluster runs the tasks.
     pub(crate) fn has_cluster(&self) -> bool {
         self.tasks.executor == Engine::Slurm
+    }
+
+    /// Whether a cluster runs the tasks of a lane.
+    pub(crate) fn is_on_cluster(&self, lane: Lane) -> bool {
+        self.has_cluster() && (lane == Lane::Workers || self.tasks.slurm.analyses)
     }
 
     /// CPU cores of a worker while all slots are taken.

@@ -77,6 +77,10 @@ pub(crate) enum Lane {
     Analyses = 1,
 }
 
+impl Lane {
+    pub(crate) const ALL: [Self; 2] = [Self::Workers, Self::Analyses];
+}
+
 words! {
     /// The state of a task.
     Status {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Config, Engine};
+use crate::config::Config;
 use crate::record::Lane;
 
 /// What a task has of the machine while it runs.
@@ -18,8 +18,10 @@ pub(crate) struct Share {
 /// What there is, and who has it.
 pub(crate) struct Capacity {
     cpus: usize,
-    /// What a worker has where it does not share those of this machine.
-    cpus_each: Option<usize>,
+    /// What each task of a cluster has, which does not share those of this machine.
+    cpus_each: usize,
+    /// The lanes whose tasks a cluster runs.
+    on_cluster: Vec<Lane>,
     workers: usize,
     analyses: usize,
     gpus: Vec<u32>,
@@ -41,10 +43,8 @@ impl Capacity {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
             cpus: config.cpus(),
-            cpus_each: match config.tasks.executor {
-                Engine::Process => None,
-                Engine::Slurm => Some(config.tasks.slurm.cpus),
-            },
+            cpus_each: config.tasks.slurm.cpus,
+            on_cluster: Lane::ALL.into_iter().filter(|lane| config.is_on_cluster(*lane)).collect(),
             workers: config.slots(),
             analyses: config.worker.analyses,
             gpus: config.worker.gpus.clone(),
@@ -76,9 +76,9 @@ impl Capacity {
     /// Two tasks with a CPU each get more done than one after the other with both. One that finds
     /// none free gets one all the same: it would wait for days.
     pub(crate) fn share(&self, place: Place, waiting: usize) -> Share {
-        if let (Lane::Workers, Some(cpus)) = (place.lane, self.cpus_each) {
+        if self.on_cluster.contains(&place.lane) {
             // It runs as the user who submits it.
-            return Share { lane: place.lane, cpus, gpu: None, user: None };
+            return Share { lane: place.lane, cpus: self.cpus_each, gpu: None, user: None };
         }
         let used: usize = self.of_lane(place.lane).map(|share| share.cpus).sum();
         let cpus = (self.cpus.saturating_sub(used) / waiting.min(place.free)).max(1);
@@ -115,7 +115,8 @@ mod tests {
     fn capacity(gpus: &[u32]) -> Capacity {
         Capacity {
             cpus: 4,
-            cpus_each: None,
+            cpus_each: 8,
+            on_cluster: Vec::new(),
             workers: 2,
             analyses: 1,
             gpus: gpus.to_vec(),
@@ -144,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_worker_of_a_cluster_has_its_own_cpus_and_this_machine_s_are_for_analyses() {
-        let mut capacity = Capacity { cpus_each: Some(8), workers: 100, ..capacity(&[]) };
+        let on_cluster = vec![Lane::Workers];
+        let mut capacity = Capacity { on_cluster, workers: 100, ..capacity(&[]) };
         for task in ["one", "two"] {
             let share = capacity.share(capacity.place(Lane::Workers, |_| false).unwrap(), 1);
             assert_eq!(share, Share { lane: Lane::Workers, cpus: 8, gpu: None, user: None });

@@ -46,11 +46,18 @@ pub(crate) fn kill_all(tasks: &Path) -> io::Result<usize> {
     Ok(n_killed)
 }
 
-/// Where the tasks of each lane run: workers where the settings have it, analyses on this machine.
+/// Kills what runs as processes of this machine in the folder of a task, whoever launched it.
+pub(crate) fn kill_here(folder: &Path) -> io::Result<()> {
+    process::kill(folder).map(drop)
+}
+
+/// Where the tasks of each lane run: workers where the settings have it, analyses there or on this
+/// machine.
 pub(crate) struct Executors {
     pub(crate) capacity: Capacity,
     workers: Executor,
-    analyses: Executor,
+    /// None where they run as workers do.
+    analyses: Option<Executor>,
 }
 
 /// Runs attempts.
@@ -65,21 +72,22 @@ impl Executors {
         Self {
             capacity: Capacity::of(config),
             workers: Executor::of(config, installation),
-            analyses: Executor::Processes(Processes::new()),
+            analyses: (!config.is_on_cluster(Lane::Analyses))
+                .then(|| Executor::Processes(Processes::new())),
         }
     }
 
     fn of(&self, lane: Lane) -> &Executor {
-        match lane {
-            Lane::Workers => &self.workers,
-            Lane::Analyses => &self.analyses,
+        match (lane, &self.analyses) {
+            (Lane::Analyses, Some(analyses)) => analyses,
+            (Lane::Workers | Lane::Analyses, _) => &self.workers,
         }
     }
 
     fn of_mut(&mut self, lane: Lane) -> &mut Executor {
-        match lane {
-            Lane::Workers => &mut self.workers,
-            Lane::Analyses => &mut self.analyses,
+        match (lane, &mut self.analyses) {
+            (Lane::Analyses, Some(analyses)) => analyses,
+            (Lane::Workers | Lane::Analyses, _) => &mut self.workers,
         }
     }
 
@@ -159,10 +167,13 @@ impl Executors {
         &mut self,
         attempts: Vec<Attempt>,
     ) -> Vec<(Attempt, io::Result<Status>)> {
-        let (workers, analyses): (Vec<_>, Vec<_>) =
-            attempts.into_iter().partition(|attempt| attempt.lane == Lane::Workers);
+        let has_own = self.analyses.is_some();
+        let (analyses, workers): (Vec<_>, Vec<_>) =
+            attempts.into_iter().partition(|it| has_own && it.lane == Lane::Analyses);
         let mut all = Vec::new();
-        for (executor, attempts) in [(&mut self.workers, workers), (&mut self.analyses, analyses)] {
+        let executors =
+            [Some((&mut self.workers, workers)), self.analyses.as_mut().zip(Some(analyses))];
+        for (executor, attempts) in executors.into_iter().flatten() {
             let statuses = executor.statuses(&attempts).await;
             all.extend(attempts.into_iter().zip(statuses.unwrap_or_default()));
         }
@@ -186,7 +197,9 @@ impl Executors {
     /// Forgets an attempt that has ended: what it had of the machine is free.
     pub(crate) fn forget(&mut self, task: &str) {
         self.workers.forget(task);
-        self.analyses.forget(task);
+        if let Some(analyses) = &mut self.analyses {
+            analyses.forget(task);
+        }
         self.capacity.give_back(task);
     }
 

@@ -24,6 +24,7 @@ use super::capacity::Share;
 use super::confine::{Confinement, WORK};
 use super::process;
 use crate::config::{self, Config};
+use crate::record::Lane;
 
 /// How long a command of Slurm may take. Without its controller they give up after some nine
 /// seconds by themselves.
@@ -188,7 +189,7 @@ impl Slurm {
             tokio::time::sleep(gap.saturating_sub(before.elapsed())).await;
         }
         let mut arguments = vec!["--parsable".into()];
-        arguments.extend(self.options(share.cpus));
+        arguments.extend(self.options(share.lane, share.cpus));
         let name = self.name(&attempt.task, attempt.number);
         arguments.push(format!("--job-name={name}").into());
         arguments.push(joined("--chdir=", &attempt.folder));
@@ -202,8 +203,8 @@ impl Slurm {
         Ok(())
     }
 
-    /// What every job of a task is submitted with.
-    fn options(&self, cpus: usize) -> Vec<OsString> {
+    /// What every job of a task of a lane is submitted with.
+    fn options(&self, lane: Lane, cpus: usize) -> Vec<OsString> {
         let config::Slurm { partition, account, qos, gpus, options, .. } = &self.settings;
         // A second attempt is decided here. Without `--export` the job had all that this service
         // was started with.
@@ -219,7 +220,8 @@ impl Slurm {
             all.push(format!("--time={}", seconds.div_ceil(60)));
         }
         let named = [("partition", partition), ("account", account), ("qos", qos), ("gres", gpus)];
-        let named = named.into_iter().filter(|(_, value)| !value.is_empty());
+        let is_for = |name: &str| name != "gres" || lane == Lane::Workers;
+        let named = named.into_iter().filter(|(name, value)| !value.is_empty() && is_for(name));
         all.extend(named.map(|(name, value)| format!("--{name}={value}")));
         all.extend(options.iter().cloned());
         all.into_iter().map(OsString::from).collect()
@@ -386,7 +388,7 @@ impl Slurm {
     /// Has Slurm look at a job without taking it.
     pub(super) async fn test(&self) -> Result<String, Refusal> {
         let mut arguments: Vec<OsString> = vec!["--test-only".into()];
-        arguments.extend(self.options(self.settings.cpus));
+        arguments.extend(self.options(Lane::Workers, self.settings.cpus));
         arguments.push("--wrap=true".into());
         self.commands.run("sbatch", &arguments).await
     }

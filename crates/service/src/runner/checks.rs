@@ -96,7 +96,7 @@ impl Checks {
         let since = app.now();
         // Analyses need no Python, but they are confined too.
         let lanes: &[Lane] = match &*code {
-            "sandbox_unavailable" => &[Lane::Workers, Lane::Analyses],
+            "sandbox_unavailable" => &Lane::ALL,
             _ => &[Lane::Workers],
         };
         for &lane in lanes {

@@ -39,7 +39,7 @@ use crate::db::{Lease, Requeue};
 use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Place, Share};
 use crate::exec::confine::{Confinement, THIS_PROGRAM, UNAVAILABLE};
-use crate::exec::{Entry, Executors, NotTaken, Stop};
+use crate::exec::{self, Entry, Executors, NotTaken, Stop};
 use crate::folder::failure::{is_full, storage_failure};
 use crate::record::{Kind, Lane, Status, Task};
 use beside::{Beside, Places};
@@ -278,14 +278,12 @@ impl Runner {
                 },
                 false => (self.app.db.is_open(&task).await?, true),
             };
-            let lane = Lane::Analyses;
-            let attempt = Attempt { task, folder: entry.path(), number: 0, lane };
+            let path = entry.path();
             if !is_needed || !runs {
                 // What is left of it here are processes, whoever runs it now or will.
-                self.executors.stop(&attempt, Stop::Kill).await?;
+                exec::kill_here(&path)?;
             }
             if !is_needed {
-                let path = attempt.folder;
                 tokio::task::spawn_blocking(move || left::discard(&path)).await??;
             }
         }
@@ -533,7 +531,7 @@ impl Runner {
             }
             return;
         }
-        for lane in [Lane::Workers, Lane::Analyses] {
+        for lane in Lane::ALL {
             let code = "disk_full".to_owned();
             let hold = Hold { source: Source::Disk, lane, gpu: None, code, since: self.app.now() };
             if self.app.holds.place(hold) {
@@ -616,7 +614,7 @@ impl Runner {
 
     /// Starts what is queued, as far as there are slots, GPUs and disk.
     async fn start_queued(&mut self) {
-        for lane in [Lane::Workers, Lane::Analyses] {
+        for lane in Lane::ALL {
             self.start_lane(lane).await;
         }
     }
@@ -634,7 +632,7 @@ impl Runner {
 
     /// Renews what is known of when tasks start.
     async fn foretell(&mut self) {
-        let lanes = [Lane::Workers, Lane::Analyses].map(|lane| {
+        let lanes = Lane::ALL.map(|lane| {
             let beginning = self.beginning.values().map(|task| &task.claimed.row);
             let ending = self.ending.values().filter_map(|ending| ending.task.as_ref());
             let rows = self.running.values().chain(ending).map(|task| &task.row).chain(beginning);
@@ -840,10 +838,13 @@ impl Runner {
             }
             return;
         };
-        let (lane, code) = (Lane::Workers, "slurm_unavailable".to_owned());
-        let hold = Hold { source: Source::Engine, lane, gpu: None, code, since: self.app.now() };
-        if self.app.holds.place(hold) {
-            tracing::error!(cause, "no task is started until Slurm takes jobs");
+        let since = self.app.now();
+        for lane in Lane::ALL.into_iter().filter(|lane| self.app.config.is_on_cluster(*lane)) {
+            let code = "slurm_unavailable".to_owned();
+            let hold = Hold { source: Source::Engine, lane, gpu: None, code, since };
+            if self.app.holds.place(hold) {
+                tracing::error!(?lane, cause, "no task is started until Slurm takes jobs");
+            }
         }
     }
 
@@ -905,8 +906,8 @@ impl Runner {
     fn behind(&self, task: &Running, exit: Option<Exit>) -> Requeue {
         // A cluster asks a job to stop before its time is over. What commits nothing on its way would be
         // asked again each time.
-        let is_cut_short = task.row.kind == Kind::System
-            && self.app.config.has_cluster()
+        let is_cut_short = task.row.kind != Kind::Job
+            && self.app.config.is_on_cluster(task.row.kind.lane())
             && exit.is_some_and(|exit| exit.code == Some(STOPPED));
         match behind(task, exit) {
             Requeue::Interrupted if is_cut_short => Requeue::Fruitless,

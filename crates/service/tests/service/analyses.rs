@@ -186,7 +186,7 @@ fn damaged_trajectory() -> Vec<u8> {
     bytes
 }
 
-fn test_data(name: &str) -> PathBuf {
+pub(crate) fn test_data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/data").join(name)
 }
 

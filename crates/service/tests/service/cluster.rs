@@ -1,8 +1,12 @@
 //! Tasks as jobs of Slurm, as the users and the operator of a service meet them.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use molbox::Client;
 use molbox::workflow::types::SystemRecord;
 
+use crate::analyses::test_data;
 use crate::common::{Service, settings_of, wait_for};
 use crate::slurm::{self, Slurm};
 
@@ -54,6 +58,40 @@ async fn a_task_that_waits_in_slurm_s_queue_says_why_and_its_time_is_not_counted
     let live = "--states=PENDING,RUNNING";
     let jobs = cluster.run("squeue", &["--noheader", live, "--format=%j"]);
     assert!(!jobs.contains(&id), "{jobs}");
+}
+
+#[tokio::test]
+async fn an_analysis_is_a_job_without_gpus_where_that_is_set() {
+    let Some(cluster) = slurm::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let marks = folder.path().join("marks");
+    let program = folder.path().join("molboxd");
+    // What nodes run in its place notes what Slurm gave the job.
+    let script = format!(
+        "#!/bin/sh\necho \"$SLURM_JOB_NAME $SLURM_CPUS_PER_TASK ${{SLURM_JOB_GPUS:-none}}\" >>{}\nexec {} \"$@\"\n",
+        marks.display(),
+        env!("CARGO_BIN_EXE_molboxd"),
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = format!("tasks.slurm.molboxd={:?}", program.display().to_string());
+    let settings =
+        ["tasks.slurm.analyses=true", "tasks.slurm.gpus=\"gpu:1\"", "tasks.slurm.cpus=3"];
+    let service = start(cluster, &[&settings[..], &[&program]].concat());
+    let molbox = service.client("ada");
+    for name in ["pep.psf", "cdf2.nc"] {
+        molbox.upload(test_data("formats").join(name)).name(name).await.unwrap();
+    }
+    let analysis = molbox
+        .analysis_submit()
+        .body_map(|a| a.topology("pep.psf").trajectory("cdf2.nc").rmsf_masks(["@CA"]));
+    let id = analysis.send().await.unwrap().analysis_id.clone();
+    let record = molbox.wait_analysis(&id).await.unwrap();
+    assert_eq!(record.status, "succeeded", "{record:?}");
+    let marks = fs::read_to_string(&marks).unwrap();
+    let jobs: Vec<&str> = marks.lines().filter(|line| line.contains(id.as_str())).collect();
+    let [job] = jobs[..] else { panic!("{marks}") };
+    assert!(job.ends_with("-1 3 none"), "{job}");
 }
 
 #[tokio::test]
