@@ -808,6 +808,9 @@ type Estimate struct {
 
 	// TrajectoryBytes What the trajectories of a job would take in all, in bytes; exact.
 	TrajectoryBytes *int64 `json:"trajectory_bytes,omitempty"`
+
+	// Waters Molecules of water of a system that is yet to be built, to within a few per cent.
+	Waters *int64 `json:"waters,omitempty"`
 }
 
 // Failure Why a task failed.

@@ -1753,6 +1753,10 @@ class Estimate(BaseModel):
     """
     Atoms of the system, sites of water that are no atoms included. Of one that is yet to be built, to within a few per cent.
     """
+    waters: int | None = None
+    """
+    Molecules of water of a system that is yet to be built, to within a few per cent.
+    """
     memory_bytes: int | None = None
     """
     Most memory of the machine that it would hold, in bytes, to within a fifth; memory of a GPU is not counted.

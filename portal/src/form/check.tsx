@@ -82,9 +82,10 @@ function resultOf(size: number, left: number | undefined): ReactNode {
 }
 
 function rowsOf(estimate: Estimate, left: number | undefined, times: number): [string, ReactNode][] {
-  const { atoms, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours, queue } = estimate;
+  const { atoms, waters, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours, queue } = estimate;
   const rows: [string, ReactNode][] = [
     ["atoms", atoms === undefined ? undefined : `about ${number(atoms)}`],
+    ["waters", waters === undefined ? undefined : `about ${number(waters)}`],
     ["steps", steps === undefined ? undefined : number(steps)],
     ["frames", frames === undefined ? undefined : number(frames)],
     ["memory", memory_bytes === undefined ? undefined : bytes(memory_bytes)],

@@ -52,6 +52,7 @@ pub(crate) async fn of_job(
     let seconds = speed::job_seconds(&app.db.speeds(Kind::Job).await?, &asked);
     Ok(Estimate {
         atoms: Some(system.atoms),
+        waters: None,
         memory_bytes: Some(bytes(JOB_BYTES + JOB_BYTES_PER_ATOM * system.atoms as f64)),
         steps: Some(size.steps),
         frames: Some(size.frames),
@@ -74,7 +75,7 @@ pub(crate) async fn of_system(
     account: i64,
     entry: Option<Vec<u8>>,
 ) -> Result<Estimate, ApiError> {
-    let Some(Size { atoms, cell, middle_nm }) = size_of_system(app, plan, account, entry).await?
+    let Some(Size { atoms, waters, cell, middle_nm }) = size_of_system(app, plan, account, entry).await?
     else {
         return Ok(unknown());
     };
@@ -84,6 +85,7 @@ pub(crate) async fn of_system(
     let memory = BUILD_BYTES + charmm + ligands + BUILD_BYTES_PER_ATOM * atoms as f64;
     Ok(Estimate {
         atoms: Some(atoms),
+        waters: Some(waters),
         memory_bytes: Some(bytes(memory)),
         hours: hours(seconds),
         box_vectors: cell.vectors_nm.iter().map(numbers).collect(),
@@ -96,6 +98,7 @@ pub(crate) async fn of_system(
 pub(super) fn unknown() -> Estimate {
     Estimate {
         atoms: None,
+        waters: None,
         memory_bytes: None,
         steps: None,
         frames: None,
@@ -112,6 +115,7 @@ pub(super) fn unknown() -> Estimate {
 /// What a system will have, and where its box lies in the coordinates of its files.
 struct Size {
     atoms: u64,
+    waters: u64,
     cell: BoxSize,
     middle_nm: [f64; 3],
 }
@@ -155,7 +159,8 @@ async fn size_of_system(
 fn size(plan: &BuildPlan, solute: &Solute) -> Size {
     let SoluteSize { middle_nm, extent_nm, radius_nm } = solute.size();
     let cell = plan.box_size(extent_nm, radius_nm);
-    Size { atoms: atoms(plan, solute, &cell), cell, middle_nm }
+    let (atoms, waters) = atoms_and_waters(plan, solute, &cell);
+    Size { atoms, waters, cell, middle_nm }
 }
 
 /// What the files of a plan hold, the structure first; none when one of them cannot be read.
@@ -171,8 +176,8 @@ fn solute(plan: &BuildPlan, texts: &[Vec<u8>]) -> Option<Solute> {
     Some(solute)
 }
 
-/// Atoms of a system that is to be built, with the sites of its water.
-fn atoms(plan: &BuildPlan, solute: &Solute, cell: &BoxSize) -> u64 {
+/// Atoms of a system that is to be built, with the sites of its water, and molecules of water.
+fn atoms_and_waters(plan: &BuildPlan, solute: &Solute, cell: &BoxSize) -> (u64, u64) {
     let n = solute.atoms as f64;
     let places = DENSITY * cell.volume_nm3()
         - FACE * cell.faces_nm2
@@ -183,7 +188,9 @@ fn atoms(plan: &BuildPlan, solute: &Solute, cell: &BoxSize) -> u64 {
     let salt =
         2.0 * ((places - neutralising).max(0.0) * plan.concentration() / WATER_MOLAR).round();
     let ions = (neutralising + salt).min(places);
-    (n + ions + (places - ions) * f64::from(plan.water_sites())).round() as u64
+    let waters = places - ions;
+    let atoms = n + ions + waters * f64::from(plan.water_sites());
+    (atoms.round() as u64, waters.round() as u64)
 }
 
 /// Threads that a job would be given if it were started now.

@@ -97,6 +97,8 @@ async fn a_job_writes_as_much_as_was_estimated_and_others_take_as_long() {
     let guessed = asked.send().await.unwrap();
     let atoms = system.summary.as_ref().unwrap().atoms;
     is_within(guessed.estimate.atoms.unwrap(), atoms, 0.04);
+    let molecules = &system.summary.as_ref().unwrap().molecules;
+    is_within(guessed.estimate.waters.unwrap(), molecules["water"], 0.04);
     let stage = EquilibrationStep::builder().time(0.0002).log_freq(10);
     let production = ProductionParams::builder().time(0.0006).traj_freq(50).log_freq(10);
     let job: JobCreateParams = JobCreateParams::builder()
