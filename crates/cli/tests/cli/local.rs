@@ -417,7 +417,10 @@ fn a_margin_is_calculated_without_a_service() {
         "--margin-date",
         "2024-12-31",
     ];
-    matches("margin_local.json", &ok(&mut molbox(folder.path(), &arguments)));
+    let mut local = molbox(folder.path(), &arguments);
+    matches("margin_local.json", &ok(&mut local));
+    // A type that was another than the field's ended this with a panic.
+    matches("margin_local.json", &ok(local.args(["--threads", "2"])));
 }
 
 #[test]

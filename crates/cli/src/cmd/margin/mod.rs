@@ -118,7 +118,7 @@ pub(crate) struct Market {
     #[arg(long, value_name = "CODE", default_value = "USD")]
     base_currency: String,
     /// Threads to use. Default: one for each processor.
-    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, 0))]
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, 0usize))]
     threads: Option<usize>,
 }
 
