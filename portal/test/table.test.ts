@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { aligned, columnsOf } from "../src/chart/aligned.ts";
 import { svgOfSquares } from "../src/chart/svg.ts";
-import { matrixOf, plotsOf, selectionsOf } from "../src/chart/table.ts";
+import { matrixOf, plotsOf, selectionsOf, statesOf } from "../src/chart/table.ts";
 
 type Table = Parameters<typeof plotsOf>[0];
 
@@ -98,6 +98,16 @@ test("a map as a figure has the numbers of its residues along both axes, and a s
   for (const number of [50, 60, 70]) assert.equal(figure.split(`>${number}</text>`).length, 3, `${number} on both axes`);
   assert.equal(figure.split(">residue number</text>").length, 3);
   assert.match(figure, />occupancy<\/text>/);
+});
+
+test("states of residues have the names of the table that goes with theirs", () => {
+  const residues = (...names: string[]) => table("secondary_structure", { name: names });
+  const frames = (...codes: string[]) => table("secondary_structure_by_frame", { frame: codes.map((_, i) => 2 * i), codes });
+  const tables = [residues("A:ALA1", "A:GLY2"), frames("HE", "--"), residues("B:SER7"), frames("T")];
+  const of = (nth: number) => statesOf(tables[nth] ?? table("rmsd", {}), tables);
+  assert.deepEqual(of(1), { title: "secondary_structure_by_frame", codes: ["HE", "--"], frames: [0, 2], residues: ["A:ALA1", "A:GLY2"] });
+  assert.deepEqual(of(3)?.residues, ["B:SER7"]);
+  assert.equal(of(0), undefined);
 });
 
 test("angles are counted in squares, the second upwards", () => {

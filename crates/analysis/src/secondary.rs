@@ -181,13 +181,10 @@ impl Task for Assignment {
 
     fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
         let n_frames = tally.codes.len() as f64;
+        let residues: Vec<i64> = self.residues.iter().map(|residue| *residue as i64 + 1).collect();
         let mut by_frame = frames.columns();
         let mut by_residue = vec![
-            Column::integers(
-                "residue",
-                "number of the residue, counted from 1",
-                self.residues.iter().map(|residue| *residue as i64 + 1).collect(),
-            ),
+            Column::integers("residue", "number of the residue, counted from 1", residues.clone()),
             Column::texts(
                 "name",
                 "chain and residue",
@@ -221,13 +218,14 @@ impl Task for Assignment {
             "states of all residues, in their order",
             tally.codes,
         ));
+        let by_frame = self.table(
+            "secondary_structure_by_frame",
+            "Secondary structure in each frame",
+            by_frame,
+        );
         Outcome::Tables(vec![
             self.table("secondary_structure", "Secondary structure of residues", by_residue),
-            self.table(
-                "secondary_structure_by_frame",
-                "Secondary structure in each frame",
-                by_frame,
-            ),
+            Table { residues, ..by_frame },
         ])
     }
 }

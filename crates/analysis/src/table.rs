@@ -25,6 +25,10 @@ pub struct Table {
     /// The same as a structure in PDB format, where the rows are atoms at some place.
     #[serde(skip)]
     pub pdb: Option<String>,
+    /// The residues behind the letters of a column `codes`, by their numbers counted from 1 through
+    /// the whole system.
+    #[serde(skip)]
+    pub residues: Vec<i64>,
 }
 
 /// A group of atoms behind a table.
@@ -169,8 +173,17 @@ impl Table {
         let mut labels: Vec<_> = groups.iter().map(|group| group.label.as_str()).collect();
         labels.dedup();
         let title = format!("{title}: {}", labels.join(", "));
-        let name = kind.to_owned();
-        Self { analysis: 0, kind, name, title, definition, groups, columns, pdb: None }
+        Self {
+            analysis: 0,
+            kind,
+            name: kind.to_owned(),
+            title,
+            definition,
+            groups,
+            columns,
+            pdb: None,
+            residues: Vec::new(),
+        }
     }
 
     /// The same with a title that stands alone, where there are no groups.

@@ -11,7 +11,7 @@ impl Figure {
     /// The [figure of a table](Self::of), with chains and secondary structure where an axis has
     /// residues.
     pub fn along(table: &Table, axis: &ResidueAxis) -> Option<Self> {
-        let figure = Self::of(table)?;
+        let mut figure = Self::of(table)?;
         let tracks = match table.kind {
             "rmsf" | "rmsf_by_residue" if figure.x_label == "residue number" => {
                 by_chain(table, axis)
@@ -22,13 +22,16 @@ impl Figure {
                     map.x.0 < at && at < map.x.1
                 };
                 let shown = axis.residues.iter().filter(shown);
-                let track = Track::of(shown.map(|residue| (residue.number as i64, residue)));
-                // One chain of which nothing is known is what the axis is.
-                (track.spans.len() > 1 || !track.folds.is_empty()).then(|| vec![track])
+                shown_alone(Track::of(shown.map(|residue| (residue.number as i64, residue))))
             }),
-            "secondary_structure" | "surface_area" => through_system(table, axis),
+            "secondary_structure" | "surface_area" => {
+                shown_alone(through_system(measured(table), axis))
+            }
             _ => None,
         };
+        if let Some(states) = &mut figure.states {
+            states.track = through_system(&table.residues, axis);
+        }
         let tracks = tracks.unwrap_or_default();
         let has_folds = tracks.iter().any(|track| !track.folds.is_empty());
         let track_note = if has_folds { format!("in {}", axis.origin) } else { String::new() };
@@ -36,15 +39,26 @@ impl Figure {
     }
 }
 
-/// One row with all chains of a table by residue, by their numbers through the whole system.
-fn through_system(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
-    let Values::Integers(numbers) = &table.column("residue")?.values else { return None };
+/// The residues of a table by residue.
+fn measured(table: &Table) -> &[i64] {
+    match table.column("residue").map(|column| &column.values) {
+        Some(Values::Integers(numbers)) => numbers,
+        _ => &[],
+    }
+}
+
+/// The one row of a figure; none of one chain of which nothing is known, as that is what the axis is.
+fn shown_alone(track: Track) -> Option<Vec<Track>> {
+    (track.spans.len() > 1 || !track.folds.is_empty()).then(|| vec![track])
+}
+
+/// A row with all chains of residues, by their numbers through the whole system.
+fn through_system(numbers: &[i64], axis: &ResidueAxis) -> Track {
     let measured = axis.residues.iter().filter_map(|residue| {
         let number = residue.number as i64;
         numbers.binary_search(&number).is_ok().then_some((number, residue))
     });
-    let track = Track::of(measured);
-    (track.spans.len() > 1 || !track.folds.is_empty()).then(|| vec![track])
+    Track::of(measured)
 }
 
 /// A row for each chain of a table of fluctuations.

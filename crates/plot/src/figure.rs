@@ -1,6 +1,6 @@
 //! What a figure shows: panels of lines over one horizontal axis, or a map.
 
-use crate::{Map, Track};
+use crate::{Map, States, Track};
 
 /// How wide a figure is: as the columns of journals are. Texts have the same size in both, 7 to
 /// 10 pt in print.
@@ -42,6 +42,8 @@ pub struct Figure {
     pub panels: Vec<Panel>,
     /// A map in their place.
     pub map: Option<Map>,
+    /// A map above them.
+    pub states: Option<States>,
     /// Places on the horizontal axis, each with a word for what begins there.
     pub marks: Vec<(f64, String)>,
     /// Chains and secondary structure along the horizontal axis; beside a map the first of them

@@ -8,7 +8,7 @@ use crate::envelope::envelope;
 use crate::map::{Grid, LEVELS};
 use crate::text::{shortened, width, wrapped};
 use crate::ticks::{Ticks, power};
-use crate::{Band, Figure, Map, Panel, Stretch, Track, Width};
+use crate::{Band, Figure, Map, Panel, States, Stretch, Track, Width};
 
 /// Units of length of a figure in print, as many as make the smallest text 7 pt high.
 const UNITS_PER_MM: f64 = 1000.0 / 183.0;
@@ -47,8 +47,11 @@ const STRAND: [f64; 2] = [12.0, 5.0];
 /// Length of the head, unless the strand is shorter.
 const HEAD: f64 = 8.0;
 
-/// Height of a band's sample in the legend.
+/// Height of a band's sample in the legend, and of a state's.
 const BAND_SAMPLE: f64 = 10.0;
+
+/// Height of a map of states.
+const STATES: f64 = 300.0;
 
 /// The colours of text and axes, of what is less important, and of the grid.
 pub(crate) const INK: &str = "#262626";
@@ -144,7 +147,8 @@ impl Layout {
             return Self::of_map(figure, map);
         }
         let right = right_of(figure);
-        let panel_height = match (figure.panels.len(), figure.width) {
+        let n_panels = figure.panels.len() + usize::from(figure.states.is_some());
+        let panel_height = match (n_panels, figure.width) {
             (0 | 1, Width::Double) => 400.0,
             (0 | 1, Width::Single) => 260.0,
             (2, Width::Double) => 240.0,
@@ -152,14 +156,18 @@ impl Layout {
         };
         let y_axes: Vec<Axis> =
             figure.panels.iter().map(|panel| y_axis(panel, panel_height)).collect();
-        let labels = y_axes.iter().flat_map(|axis| &axis.ticks.labels);
-        let widest = labels.map(|label| width(label, SMALL)).fold(0.0, f64::max);
+        let states = figure.states.as_ref().map(|states| (states, states_axis(states)));
+        let widest = y_axes.iter().chain(states.as_ref().map(|(_, axis)| axis));
+        let widest = widest.map(Axis::widest).fold(0.0, f64::max);
         let left = MARGIN + LABEL + 12.0 + widest + TICK + 4.0;
         let x_axis = x_axis(figure, right - left);
         let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
         sheet.titles(figure);
         for (n, (panel, y_axis)) in figure.panels.iter().zip(&y_axes).enumerate() {
-            sheet.legend(panel);
+            sheet.legend(panel, figure.states.as_ref());
+            if let Some((states, axis)) = states.as_ref().filter(|_| n == 0) {
+                sheet.states(states, &x_axis, axis);
+            }
             sheet.panel(
                 figure,
                 panel,
@@ -253,14 +261,15 @@ impl Sheet {
         self.y += 14.0;
     }
 
-    /// The names of the lines in rows above the panel, where no line is.
-    fn legend(&mut self, panel: &Panel) {
-        let lines = panel.lines.iter().zip(COLORS.iter().cycle());
+    /// The names of the lines, or of states, in rows above the panel, where no line is.
+    fn legend(&mut self, panel: &Panel, states: Option<&States>) {
+        let lines = panel.lines.iter().zip(colors(states).iter().cycle());
         let bands = panel.bands.iter().filter_map(|band| Some((band.name.as_ref()?, INK, true)));
         let named: Vec<_> = lines
             .filter_map(|(line, color)| Some((line.name.as_ref()?, *color, false)))
             .chain(bands)
             .collect();
+        let thickness = if states.is_some() { BAND_SAMPLE } else { 2.5 };
         if named.is_empty() {
             return;
         }
@@ -278,7 +287,7 @@ impl Sheet {
             if is_band {
                 self.line((x, middle), (x + SAMPLE, middle), BAND, BAND_SAMPLE);
             }
-            self.line((x, middle), (x + SAMPLE, middle), color, 2.5);
+            self.line((x, middle), (x + SAMPLE, middle), color, thickness);
             self.text((x + SAMPLE + 8.0, self.y), name, SMALL, INK, Anchor::Start);
             x += entry + AFTER_ENTRY;
         }
@@ -303,12 +312,11 @@ impl Sheet {
         let area = Area { left: self.left, top: self.y, width: self.room(), height };
         let right = area.left + area.width;
         let bottom = area.top + area.height;
-        for (tick, label) in y_axis.ticks.at.iter().zip(&y_axis.ticks.labels) {
+        for tick in &y_axis.ticks.at {
             let y = y_axis.place(*tick, bottom, -height);
             self.line((area.left, y), (right, y), GRID, 1.0);
-            self.line((area.left - TICK, y), (area.left, y), INK, 1.0);
-            self.text((area.left - TICK - 4.0, y + 0.35 * SMALL), label, SMALL, INK, Anchor::End);
         }
+        self.y_ticks(y_axis, area);
         for (tick, label) in x_axis.ticks.at.iter().zip(&x_axis.ticks.labels) {
             let x = x_axis.place(*tick, area.left, area.width);
             self.line((x, area.top), (x, bottom), GRID, 1.0);
@@ -323,7 +331,8 @@ impl Sheet {
             let to = (x, bottom);
             self.shapes.push(Shape::Line { from, to, color: GREY, width: 1.0, is_dashed: true });
         }
-        self.shapes.push(curves(panel, x_axis, y_axis, area));
+        let colors = colors(figure.states.as_ref());
+        self.shapes.push(curves(panel, colors, x_axis, y_axis, area));
         for (from, to) in
             [((area.left, area.top), (area.left, bottom)), ((area.left, bottom), (right, bottom))]
         {
@@ -360,11 +369,7 @@ impl Sheet {
             self.track(track, place, |along, across| (middle + across, along));
         }
         self.frame(area);
-        for (tick, label) in y_axis.ticks.at.iter().zip(&y_axis.ticks.labels) {
-            let y = y_axis.place(*tick, bottom, -side);
-            self.line((area.left - TICK, y), (area.left, y), INK, 1.0);
-            self.text((area.left - TICK - 4.0, y + 0.35 * SMALL), label, SMALL, INK, Anchor::End);
-        }
+        self.y_ticks(y_axis, area);
         for (tick, label) in x_axis.ticks.at.iter().zip(&x_axis.ticks.labels) {
             let x = x_axis.place(*tick, area.left, side);
             self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
@@ -382,7 +387,7 @@ impl Sheet {
         let left = beside.left + beside.width + before;
         let area = Area { left, width: SCALE_WIDTH, ..beside };
         let levels = (0..LEVELS).rev().map(Some).collect();
-        self.shapes.push(Shape::Grid { area, grid: Grid { n_columns: 1, n_rows: LEVELS, levels } });
+        self.shapes.push(Shape::Grid { area, grid: Grid::of_levels(1, LEVELS, levels) });
         self.frame(area);
         let axis = exact_axis(map.range(), &map.label, &map.unit, false, area.height);
         let right = area.left + area.width;
@@ -394,6 +399,43 @@ impl Sheet {
         }
         let at = (right + TICK + 4.0 + axis.widest() + 10.0 + LABEL, area.top + area.height / 2.0);
         self.upright(at, &axis.label, area.height);
+    }
+
+    /// A map of states, with lines between chains and the names of these to the right.
+    fn states(&mut self, states: &States, x_axis: &Axis, y_axis: &Axis) {
+        let area = Area { left: self.left, top: self.y, width: self.room(), height: STATES };
+        let right = area.left + area.width;
+        let bottom = area.top + area.height;
+        let place = |at: f64| y_axis.place(at, bottom, -area.height);
+        self.shapes.push(Shape::Grid { area, grid: states.grid() });
+        for y in states.track.boundaries().map(place) {
+            self.line((area.left, y), (right, y), INK, 1.0);
+        }
+        self.frame(area);
+        self.y_ticks(y_axis, area);
+        for tick in &x_axis.ticks.at {
+            let x = x_axis.place(*tick, area.left, area.width);
+            self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
+        }
+        let chains: Vec<_> = states.track.spans.chunk_by(|a, b| a.name == b.name).collect();
+        for parts in chains.iter().filter(|_| chains.len() > 1) {
+            let [low, high] = [parts[0].range.0, parts[parts.len() - 1].range.1].map(place);
+            let at = (right + 4.0, 0.5 * (low + high) + 0.35 * SMALL);
+            if low - high >= SMALL {
+                let name = shortened(&parts[0].name, SMALL, MARGIN - 6.0);
+                self.text(at, name, SMALL, INK, Anchor::Start);
+            }
+        }
+        self.upright((MARGIN + 0.8 * LABEL, area.top + 0.5 * area.height), &y_axis.label, STATES);
+        self.y = bottom + BETWEEN_PANELS;
+    }
+
+    fn y_ticks(&mut self, axis: &Axis, Area { left, top, height, .. }: Area) {
+        for (tick, label) in axis.ticks.at.iter().zip(&axis.ticks.labels) {
+            let y = axis.place(*tick, top + height, -height);
+            self.line((left - TICK, y), (left, y), INK, 1.0);
+            self.text((left - TICK - 4.0, y + 0.35 * SMALL), label, SMALL, INK, Anchor::End);
+        }
     }
 
     /// What the shapes of secondary structure are, and rows of them with the names of the chains.
@@ -577,8 +619,19 @@ impl Axis {
     }
 }
 
+/// The colours of lines, which are those of the states above them.
+fn colors(states: Option<&States>) -> &[&'static str] {
+    states.map_or(&COLORS[..], |states| &states.colors)
+}
+
 /// What is drawn in the area of a panel.
-fn curves(panel: &Panel, x_axis: &Axis, y_axis: &Axis, area: Area) -> Shape {
+fn curves(
+    panel: &Panel,
+    colors: &[&'static str],
+    x_axis: &Axis,
+    y_axis: &Axis,
+    area: Area,
+) -> Shape {
     let place = |(x, y): &(f64, f64)| {
         (x_axis.place(*x, 0.0, area.width), y_axis.place(*y, area.height, -area.height))
     };
@@ -588,9 +641,9 @@ fn curves(panel: &Panel, x_axis: &Axis, y_axis: &Axis, area: Area) -> Shape {
             .map(|run| envelope(&run.iter().map(place).collect::<Vec<_>>(), area.width))
             .collect()
     };
-    let lines = panel.lines.iter().zip(COLORS.iter().cycle());
+    let lines = panel.lines.iter().zip(colors.iter().cycle());
     let mut curves: Vec<Curve> =
-        lines.map(|(line, color)| Curve { color, runs: runs(&line.points) }).collect();
+        lines.map(|(line, color)| Curve { color: *color, runs: runs(&line.points) }).collect();
     let mut bands = Vec::new();
     for band in &panel.bands {
         let edges: Vec<_> = band.lines().collect();
@@ -631,13 +684,22 @@ fn x_axis(figure: &Figure, room: f64) -> Axis {
     let seen = points.filter(|(_, y)| is_drawn(*y)).map(|(x, _)| x);
     let (low, high) =
         extent(seen.chain(figure.marks.iter().map(|(at, _)| *at))).unwrap_or((0.0, 1.0));
-    let range = widened(low, high, figure.x_is_whole, 0.01);
+    let range = match &figure.states {
+        Some(states) => states.x.0..=states.x.1,
+        None => widened(low, high, figure.x_is_whole, 0.01),
+    };
     let most = (room / TICK_SPACING[0]) as usize;
     let mut fewer = (2..=most).rev().map(|n| Ticks::of(&range, n, figure.x_is_whole));
     let ticks = fewer
         .find(|ticks| labels_fit(ticks, room))
         .unwrap_or_else(|| Ticks::of(&range, 1, figure.x_is_whole));
     Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks }
+}
+
+fn states_axis(States { y: (low, high), y_label, .. }: &States) -> Axis {
+    let range = *low..=*high;
+    let ticks = Ticks::of(&range, (STATES / TICK_SPACING[1]) as usize, true);
+    Axis { label: label(y_label, "", ticks.exponent), range, ticks }
 }
 
 /// An axis from here to there, without room on the sides.

@@ -45,7 +45,7 @@ const CIVIDIS: [[f64; 3]; 10] = [
 ];
 
 /// The colour of a level, `#rrggbb`.
-pub(crate) fn color(level: usize) -> String {
+fn color(level: usize) -> String {
     let at = level as f64 / (LEVELS - 1) as f64 * (CIVIDIS.len() - 1) as f64;
     let below = (at.floor() as usize).min(CIVIDIS.len() - 2);
     let part = at - below as f64;
@@ -63,6 +63,15 @@ pub(crate) struct Grid {
     pub(crate) n_rows: usize,
     /// A colour for each cell that has one, row by row from above.
     pub(crate) levels: Vec<Option<usize>>,
+    /// All colours, `#rrggbb`.
+    pub(crate) colors: Vec<String>,
+}
+
+impl Grid {
+    /// Of the colours that go from the least value to the largest.
+    pub(crate) fn of_levels(n_columns: usize, n_rows: usize, levels: Vec<Option<usize>>) -> Self {
+        Self { n_columns, n_rows, levels, colors: (0..LEVELS).map(color).collect() }
+    }
 }
 
 impl Map {
@@ -108,7 +117,7 @@ impl Map {
                 levels.push((n > 0).then(|| ((at * LEVELS as f64) as usize).min(LEVELS - 1)));
             }
         }
-        Grid { n_columns, n_rows, levels }
+        Grid::of_levels(n_columns, n_rows, levels)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::layout::{Anchor, Area, BAND, Curve, Layout, Shape};
-use crate::map::{Grid, LEVELS, color};
+use crate::map::Grid;
 use crate::text::FAMILY;
 
 const CURVE_WIDTH: f64 = 1.6;
@@ -117,7 +117,7 @@ fn add_points(svg: &mut String, points: &[(f64, f64)]) {
 
 /// A path for each colour, of runs of cells that have it.
 fn add_grid(svg: &mut String, Area { left, top, width, height }: &Area, grid: &Grid) {
-    let Grid { n_columns, n_rows, levels } = grid;
+    let Grid { n_columns, n_rows, levels, colors } = grid;
     append(
         svg,
         format_args!(
@@ -126,7 +126,7 @@ fn add_grid(svg: &mut String, Area { left, top, width, height }: &Area, grid: &G
              shape-rendering=\"crispEdges\">\n"
         ),
     );
-    let mut paths = vec![String::new(); LEVELS];
+    let mut paths = vec![String::new(); colors.len()];
     for (row, levels) in levels.chunks(*n_columns).enumerate() {
         let mut column = 0;
         for run in levels.chunk_by(|a, b| a == b) {
@@ -137,8 +137,8 @@ fn add_grid(svg: &mut String, Area { left, top, width, height }: &Area, grid: &G
             column += n;
         }
     }
-    for (level, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-        append(svg, format_args!("<path fill=\"{}\" d=\"{path}\"/>\n", color(level)));
+    for (color, path) in colors.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
+        append(svg, format_args!("<path fill=\"{color}\" d=\"{path}\"/>\n"));
     }
     svg.push_str("</svg>\n");
 }

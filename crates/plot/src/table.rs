@@ -2,7 +2,9 @@
 
 use molbox_analysis::{Column, Table, TableGroup, Values};
 
-use crate::{Figure, Line, Map, Panel};
+use crate::layout::COLORS;
+use crate::states::{MOST_CELLS, Tally};
+use crate::{Figure, Line, Map, Panel, States, Track};
 
 /// Lines of a panel; with more the colours repeat.
 const MAX_LINES: usize = 7;
@@ -100,7 +102,11 @@ const CLASSES: [(&str, &[&str]); 4] = [
     ("coil (-)", &["coil"]),
 ];
 
-/// How many residues are in each class of states, in each frame.
+/// Their letters, and their colours in a map, where a coil is the ground that the others stand on.
+const LETTERS: [(&str, &str); 4] =
+    [("HGI", COLORS[0]), ("EB", COLORS[1]), ("TS", COLORS[2]), ("-", "#bdbdbd")];
+
+/// In which class of states each residue is in each frame, as a map, and how many are.
 fn secondary_structure(table: &Table) -> Option<Figure> {
     let (x_label, x_unit, along) = abscissa(table)?;
     let mut lines = Vec::new();
@@ -119,8 +125,59 @@ fn secondary_structure(table: &Table) -> Option<Figure> {
         x_unit: x_unit.to_owned(),
         x_is_whole: x_label == "frame",
         panels: vec![Panel { y_label, is_whole: true, lines, ..Panel::default() }],
+        states: states(table, &along),
         ..Figure::default()
     })
+}
+
+/// The class of each residue along times or frames, from the first residue to the last. None of
+/// more residues than can be seen, and where frames do not follow each other at equal steps.
+fn states(table: &Table, along: &[f64]) -> Option<States> {
+    let codes = texts(table.column("codes")?)?;
+    let (first, last) = (*table.residues.first()?, *table.residues.last()?);
+    let n_residues = usize::try_from(last - first + 1).ok().filter(|n| *n <= MAX_RESIDUES)?;
+    let (places, width) = places(along)?;
+    let n_places = places.last()? + 1;
+    let [most_columns, most_rows] = MOST_CELLS;
+    let n_columns = n_places.min(most_columns);
+    let n_rows = n_residues.min(most_rows);
+    let mut tally = Tally::new(n_columns, n_rows, LETTERS.len());
+    for (codes, place) in codes.iter().zip(&places) {
+        let column = place * n_columns / n_places;
+        for (code, residue) in codes.chars().zip(&table.residues) {
+            let row = (residue - first) as usize * n_rows / n_residues;
+            let class = LETTERS.iter().position(|(letters, _)| letters.contains(code))?;
+            tally.add(column, row, class);
+        }
+    }
+    Some(States {
+        x: (along[0] - 0.5 * width, along[along.len() - 1] + 0.5 * width),
+        y: (first as f64 - 0.5, last as f64 + 0.5),
+        y_label: "residue".to_owned(),
+        colors: LETTERS.map(|(_, color)| color).to_vec(),
+        n_columns,
+        values: tally.most_frequent(),
+        track: Track::default(),
+    })
+}
+
+/// How far a frame may be from where equal steps have it, as a part of one.
+const OFF_STEP: f64 = 0.05;
+
+/// The steps that times or frames are after the first, and how long one is. Some may be missing.
+fn places(along: &[f64]) -> Option<(Vec<usize>, f64)> {
+    let least = along.windows(2).map(|two| two[1] - two[0]).fold(f64::INFINITY, f64::min);
+    let (first, last) = (*along.first()?, *along.last()?);
+    let width =
+        if along.len() > 1 { (last - first) / ((last - first) / least).round() } else { 1.0 };
+    if !(least > 0.0 && width.is_finite()) {
+        return None;
+    }
+    let place = |at: &f64| {
+        let steps = (at - first) / width;
+        ((steps - steps.round()).abs() <= OFF_STEP).then(|| steps.round() as usize)
+    };
+    Some((along.iter().map(place).collect::<Option<_>>()?, width))
 }
 
 /// In what part of the frames residues are helix or strand.

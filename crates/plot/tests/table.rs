@@ -19,6 +19,7 @@ fn table(kind: &'static str, groups: &[(&'static str, &str)], columns: Vec<Colum
         groups: groups.iter().map(group).collect(),
         columns,
         pdb: None,
+        residues: Vec::new(),
     }
 }
 
@@ -172,6 +173,64 @@ fn states_of_secondary_structure_are_drawn_in_classes() {
         ("coil (-)", 7.0),
     ];
     assert_eq!(lines, expected);
+}
+
+/// The states of residues in frames at some times, one letter for each residue.
+fn states_of(times_ps: Vec<f64>, codes: &[&str], residues: Vec<i64>) -> Table {
+    let names =
+        ["alpha_helix", "beta_bridge", "strand", "helix_310", "pi_helix", "turn", "bend", "coil"];
+    let n_frames = times_ps.len();
+    let mut columns = vec![column("time_ps", Some("ps"), Values::Numbers(times_ps))];
+    columns.extend(names.map(|name| column(name, None, Values::Integers(vec![1; n_frames]))));
+    columns.push(column("codes", None, texts(codes)));
+    let table = table("secondary_structure_by_frame", &[("group", "@CA")], columns);
+    Table { residues, ..table }
+}
+
+#[test]
+fn the_states_of_residues_over_time_are_a_map_above_their_counts() {
+    let table = states_of(vec![0.0, 10.0, 30.0], &["HHE", "G-B", "TS-"], vec![1, 2, 4]);
+    let figure = Figure::of(&table).unwrap();
+    let states = figure.states.as_ref().unwrap();
+    assert_eq!((states.x, states.y), ((-5.0, 35.0), (0.5, 4.5)));
+    let [helix, strand, turn, coil] = [0, 1, 2, 3].map(Some);
+    let rows = [
+        [helix, helix, None, turn],
+        [helix, coil, None, turn],
+        [None; 4],
+        [strand, strand, None, coil],
+    ];
+    assert_eq!((states.n_columns, &states.values[..]), (4, rows.as_flattened()));
+    let svg = figure.svg();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let filled = document.descendants().filter(|node| node.has_tag_name("path"));
+    let filled: Vec<_> = filled.filter_map(|node| node.attribute("fill")).collect();
+    let lines = document.descendants().filter(|node| node.has_tag_name("polyline"));
+    let lines: Vec<_> = lines.filter_map(|node| node.attribute("stroke")).collect();
+    assert_eq!(filled, lines, "one legend serves both");
+}
+
+#[test]
+fn a_cell_of_many_frames_has_the_state_that_is_most_frequent() {
+    let times = (0..720).map(f64::from).collect();
+    let codes: Vec<&str> = (0..720).map(|frame| if frame < 3 { "HT" } else { "-T" }).collect();
+    let figure = Figure::of(&states_of(times, &codes, vec![7, 8])).unwrap();
+    let states = figure.states.unwrap();
+    assert_eq!((states.n_columns, states.values.len()), (360, 720));
+    assert_eq!(states.values[..3], [Some(0), Some(0), Some(3)], "of equals the first");
+    assert!(states.values[360..].iter().all(|state| *state == Some(2)));
+}
+
+#[test]
+fn frames_at_unequal_steps_have_counts_alone() {
+    let times =
+        [vec![0.0, 10.0, 14.0, 30.0], vec![0.0, 10.0, 10.0, 20.0], vec![3.0, 2.0, 1.0, 0.0]];
+    for times in times {
+        let figure = Figure::of(&states_of(times, &["H"; 4], vec![1])).unwrap();
+        assert!(figure.states.is_none() && figure.panels.len() == 1);
+    }
+    let alone = Figure::of(&states_of(vec![5.0], &["H"], vec![1])).unwrap();
+    assert_eq!(alone.states.unwrap().x, (4.5, 5.5));
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn table(kind: &'static str, columns: Vec<Column>) -> Table {
         groups: Vec::new(),
         columns,
         pdb: None,
+        residues: Vec::new(),
     }
 }
 
@@ -157,6 +158,27 @@ fn a_map_has_all_chains_along_both_sides_and_lines_between_them() {
     let narrow = Figure { width: Width::Single, ..figure };
     assert_eq!(polygons(&narrow), 8);
     assert!(narrow.svg().contains(">A</text>"));
+}
+
+#[test]
+fn a_map_of_states_has_chains_beside_it_and_lines_between_them() {
+    let states =
+        ["alpha_helix", "beta_bridge", "strand", "helix_310", "pi_helix", "turn", "bend", "coil"];
+    let mut columns = vec![integers("frame", vec![0, 1])];
+    columns.extend(states.map(|state| integers(state, vec![1, 1])));
+    columns.push(texts("codes", vec!["-HHHEEEE".to_owned(); 2]));
+    let table = table("secondary_structure_by_frame", columns);
+    let table = Table { residues: vec![2, 3, 4, 5, 7, 8, 9, 10], ..table };
+    let figure = Figure::along(&table, &axis()).unwrap();
+    assert!(figure.tracks.is_empty());
+    let spans = &figure.states.as_ref().unwrap().track.spans;
+    let spans: Vec<_> = spans.iter().map(|it| (it.name.as_str(), it.range)).collect();
+    assert_eq!(spans, [("A", (1.5, 5.5)), ("B", (6.5, 10.5))]);
+    let svg = figure.svg();
+    assert!(svg.contains(">A</text>") && svg.contains(">B</text>"));
+    let of_one = ResidueAxis { residues: axis().residues[..5].to_vec(), ..axis() };
+    let svg = Figure::along(&table, &of_one).unwrap().svg();
+    assert!(!svg.contains(">A</text>"), "one chain is what the axis is");
 }
 
 #[test]

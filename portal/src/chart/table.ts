@@ -216,6 +216,29 @@ export function matrixOf(table: Table): Matrix | undefined {
   }
 }
 
+/** Secondary structure over time: a text for each frame, with a letter for each residue. */
+export type StateMap = { title: string; codes: readonly string[]; frames: readonly number[]; residues: readonly string[] };
+
+/** Classes of the states of DSSP, with the colours that they have in figures. */
+export const STATE_CLASSES = [
+  { name: "helix (H, G, I)", letters: "HGI", colour: "#0072b2" },
+  { name: "strand (E, B)", letters: "EB", colour: "#d55e00" },
+  { name: "turn or bend (T, S)", letters: "TS", colour: "#009e73" },
+  { name: "coil (-)", letters: "-", colour: "#bdbdbd" },
+] as const;
+
+/** The states of residues in each frame; the table of residues that goes with it has their names. */
+export function statesOf(table: Table, tables: readonly Table[]): StateMap | undefined {
+  if (table.kind !== "secondary_structure_by_frame") return undefined;
+  const nth = tables.filter(({ kind }) => kind === table.kind).indexOf(table);
+  const ofResidues = tables.filter(({ kind }) => kind === "secondary_structure")[nth];
+  const [codes, frames] = columnsNamed(table, "codes", "frame");
+  const [names] = ofResidues ? columnsNamed(ofResidues, "name") : [];
+  if (!codes || !frames || !names || codes.values.length === 0) return undefined;
+  const numbers = numbersOf(frames).map((frame) => frame ?? NaN);
+  return { title: table.title, codes: codes.values.map(String), frames: numbers, residues: names.values.map(String) };
+}
+
 /** From the first residue of all to the last; nothing where nobody could see a square. */
 function residuePairs(table: Table, column: string, name: string): Matrix | undefined {
   const [a, b, of] = columnsNamed(table, "residue_a_number", "residue_b_number", column);

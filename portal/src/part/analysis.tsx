@@ -8,8 +8,9 @@ import { hasEnded } from "../api/task.ts";
 import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
 import { SeriesChart } from "../chart/series.tsx";
+import { States } from "../chart/states.tsx";
 import type { Plot } from "../chart/svg.ts";
-import { matrixOf, plotsOf, selectionsOf, type TimeUnit, timeUnitOf } from "../chart/table.ts";
+import { matrixOf, plotsOf, selectionsOf, statesOf, type TimeUnit, timeUnitOf } from "../chart/table.ts";
 import { ANALYSIS_SUBMIT } from "../form/code.ts";
 import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
@@ -220,7 +221,7 @@ function Tables({ analysis, subject: { name, job } }: ShownProps) {
       && <Notice><p>No other job of the batch has an analysis yet.</p></Notice>}
     {isCompared && areMore
       && <p className="small quiet">The batch has more jobs; the newest {MOST_COMPARED} are compared.</p>}
-    <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table} analysis={analysis} job={job}
+    <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table} tables={tables} analysis={analysis} job={job}
       own={name} others={isCompared ? others : NO_OTHERS} />)}</div>
   </>;
 }
@@ -269,12 +270,13 @@ function seeFrame({ request }: Analysis, job: Schemas["JobRecord"] | undefined):
   return job && request.trajectory === undefined ? (frame) => go(address("job", { job_id: job.job_id, frame: String(frame) })) : undefined;
 }
 
-type TablePanelProps = { table: Table; analysis: Analysis; job: Schemas["JobRecord"] | undefined; own: string; others: readonly Other[] };
+type TablePanelProps = { table: Table; tables: readonly Table[]; analysis: Analysis; job: Schemas["JobRecord"] | undefined; own: string; others: readonly Other[] };
 
-function TablePanel({ table, analysis, job, own, others }: TablePanelProps) {
+function TablePanel({ table, tables, analysis, job, own, others }: TablePanelProps) {
   const [isShown, show] = useState(false);
   const onFrame = seeFrame(analysis, job);
   const matrix = useMemo(() => matrixOf(table), [table]);
+  const states = useMemo(() => statesOf(table, tables), [table, tables]);
   const plots = useMemo(() => {
     const time = timeUnitOf(table);
     return plotsOf(table, time).map((plot, i) => compared(plot, i, table, time, own, others));
@@ -291,6 +293,7 @@ function TablePanel({ table, analysis, job, own, others }: TablePanelProps) {
       {selectionsOf(table).map((text) => <p key={text} className="small quiet">{text}</p>)}
     </div>
     {matrix && <Heatmap matrix={matrix} />}
+    {states && <States states={states} onFrame={onFrame} />}
     {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200}
       {...(frames && onFrame && others.length === 0 ? { onPick: pick } : {})} />)}
     {frames && onFrame && plots.length > 0 && <p className="small quiet">A click at a point shows its frame.</p>}
