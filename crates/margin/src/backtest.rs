@@ -1,7 +1,6 @@
 //! How often a margin would have been too small: days of the past, what was asked for on each, and
 //! what was lost in the days after.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -119,11 +118,19 @@ impl Backtest {
         for field in ["marginDate", "worstScenarios", "includeLosses"] {
             job[field] = Value::Null;
         }
-        // On the last day of all: whatever is wrong on every day is said once.
-        let request = Request::without_entries(&job, format, store)?;
-        let horizon = request.model.horizon_days;
-        let days = request.trading_days();
+        let is_asked_for = |day: Date| last.is_none_or(|last| day <= last);
+        let days = Request::trading_days(&job, format, store);
         let from = days.partition_point(|day| *day < first);
+        let mut on = |day: Option<&Date>| {
+            job["marginDate"] = day.map(ToString::to_string).into();
+            Request::without_entries(&job, format, store)
+        };
+        // On the last day of all, where a contract may have expired, or else on the last and the
+        // first of these: whatever is wrong on all three is said once.
+        let request = on(None)
+            .or_else(|error| on(days.iter().rfind(|day| is_asked_for(**day))).map_err(|_| error))
+            .or_else(|error| on(days.get(from)).map_err(|_| error))?;
+        let horizon = request.model.horizon_days;
         let periods = days[from..].windows(horizon + 1).step_by(horizon);
         let mut backtest = Self {
             currency: request.book.currency.as_deref().unwrap_or_default().to_owned(),
@@ -134,7 +141,6 @@ impl Backtest {
             margin_exceedances: 0,
             coverage: Coverage::of(&[], request.model.confidence),
         };
-        let is_asked_for = |day: Date| last.is_none_or(|last| day <= last);
         let periods = periods.take_while(|period| is_asked_for(period[0])).take(MAX_DAYS);
         let n_periods = periods.clone().count();
         for (nth, period) in periods.enumerate() {
@@ -188,19 +194,6 @@ impl Backtest {
 }
 
 impl Request {
-    /// Days on which every ticker of the portfolio has a settlement, ascending.
-    fn trading_days(&self) -> Vec<Date> {
-        let mut days: Option<BTreeSet<Date>> = None;
-        for ticker in &self.book.tickers {
-            let own = self.store.contracts()[ticker.contract].settlements.days();
-            days = Some(match days {
-                None => own.iter().copied().collect(),
-                Some(days) => own.iter().filter(|day| days.contains(day)).copied().collect(),
-            });
-        }
-        days.unwrap_or_default().into_iter().collect()
-    }
-
     /// The margin of a day, and what was lost from it until another.
     fn day(&self, date: Date, until: Date, run: Run<'_>) -> Result<Day, Error> {
         let report = self.calculate(run)?;

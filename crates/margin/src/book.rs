@@ -1,7 +1,7 @@
 //! The portfolio on the day of the valuation: what its contracts are worth, and what its positions
 //! were entered at.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Date;
@@ -59,6 +59,20 @@ pub(crate) struct Valued {
 pub(crate) fn latest_settlement(store: &Store, positions: &[Position]) -> Option<Date> {
     let contracts = positions.iter().map(|position| &store.contracts()[position.contract]);
     contracts.filter_map(|contract| contract.settlements.days().last()).max().copied()
+}
+
+/// Days on which every contract of the positions has a settlement, ascending.
+pub(crate) fn trading_days(store: &Store, positions: &[Position]) -> Vec<Date> {
+    let contracts: BTreeSet<usize> = positions.iter().map(|position| position.contract).collect();
+    let mut days: Option<BTreeSet<Date>> = None;
+    for contract in contracts {
+        let own = store.contracts()[contract].settlements.days().iter();
+        days = Some(match days {
+            None => own.copied().collect(),
+            Some(days) => own.filter(|day| days.contains(day)).copied().collect(),
+        });
+    }
+    days.unwrap_or_default().into_iter().collect()
 }
 
 impl Book {

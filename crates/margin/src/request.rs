@@ -75,6 +75,18 @@ impl Request {
         Draft { has_entries: false, ..Draft::new(store) }.with_job(job, format)
     }
 
+    /// Days on which every ticker of a job's portfolio has a settlement, ascending, as far as the
+    /// portfolio can be read.
+    pub(crate) fn trading_days(job: &Value, format: DataFormat, store: &Arc<Store>) -> Vec<Date> {
+        let mut draft = Draft::new(store);
+        if let Ok(job) =
+            (Tree { part: Part::Job, positions: &mut draft.positions }).deserialize(job)
+        {
+            draft.read_portfolio_inside(&job, format);
+        }
+        book::trading_days(store, &draft.positions.accepted)
+    }
+
     /// Reads a JSON job without a portfolio, and the portfolio from a document of its own.
     ///
     /// # Errors
@@ -155,6 +167,11 @@ impl<'s> Draft<'s> {
     }
 
     fn with_portfolio_inside(mut self, job: &Value, format: DataFormat) -> Result<Request, Error> {
+        self.read_portfolio_inside(job, format);
+        self.finish(job)
+    }
+
+    fn read_portfolio_inside(&mut self, job: &Value, format: DataFormat) {
         let portfolio = &job["portfolio"];
         if let Some(document) = portfolio.as_str() {
             self.read_document(document.as_bytes(), format, &[]);
@@ -166,7 +183,6 @@ impl<'s> Draft<'s> {
             let error = ValueError::new("value_error", "takes the place of futures");
             self.violations.add(Place::Portfolio, &["data".into()], error);
         }
-        self.finish(job)
     }
 
     /// Reads a portfolio from the document in `data`, which may be in base64.

@@ -3,7 +3,7 @@
 use molbox_margin::{Backtest, Coverage, DataFormat, Error, Run};
 use serde_json::{Value, json};
 
-use crate::common::{job, refused, store, with};
+use crate::common::{job, refused, store, store_of, with};
 
 fn backtest(job: &Value, first: &str, last: &str) -> Result<Backtest, Error> {
     let [first, last] = [first, last].map(|day| day.parse().unwrap());
@@ -134,6 +134,31 @@ fn exceedances_of_the_sample_data_are_those_of_the_level() {
         assert!(found.coverage.unconditional.p_value > 0.05, "{:?}", found.coverage);
         assert!(found.margin_exceedances < found.coverage.exceedances);
     }
+}
+
+#[test]
+fn a_contract_that_has_expired_since_has_a_backtest_of_its_time() {
+    let [(_, contracts), (_, prices), (_, fx)] = molbox_margin::sample::files();
+    let expiring = |line: &str| {
+        let is_it = line.starts_with("XEQ1,");
+        if is_it { format!("{line}2024-03-28\n") } else { format!("{line}\n") }
+    };
+    let contracts: String = contracts.lines().map(expiring).collect();
+    let job = job(&[("XEQ1", 1.0), ("XBD1", -2.0)]);
+    let of = |store| {
+        let [first, last] = ["2024-01-02", "2024-12-31"].map(|day| day.parse().unwrap());
+        let (format, run) = (DataFormat::Json, Run::default());
+        Backtest::of(&job, format, &store, first, Some(last), run, |_, _| ())
+    };
+    let found = of(store_of(&contracts, &prices, &fx)).unwrap();
+    let before = of(store("sample")).unwrap();
+    let expiry = "2024-03-28".parse().unwrap();
+    let of_its_time = before.days.iter().filter(|day| day.date <= expiry);
+    let losses =
+        |days: &[molbox_margin::Day]| -> Vec<f64> { days.iter().map(|day| day.loss).collect() };
+    let of_its_time: Vec<_> = of_its_time.cloned().collect();
+    assert_eq!(losses(&found.days), losses(&of_its_time));
+    assert!(found.skipped.iter().all(|day| day.date > expiry && day.reason.contains("expired")));
 }
 
 #[test]
