@@ -40,6 +40,9 @@ pub struct Figure {
     pub x_is_whole: bool,
     /// The panels from top to bottom.
     pub panels: Vec<Panel>,
+    /// The colours of lines in their order, `#rrggbb`, and of states; without any they are those of
+    /// Okabe and Ito.
+    pub colors: Vec<&'static str>,
     /// A map in their place.
     pub map: Option<Map>,
     /// A map above them.

@@ -60,7 +60,7 @@ pub(crate) const GRID: &str = "#e6e6e6";
 /// Of bands: a colour that no line has, and light enough for all of them.
 pub(crate) const BAND: &str = "#d0d0d0";
 /// Of secondary structure, which shapes tell apart where there are no colours.
-const FOLDS: [(Fold, &str, &str); 2] =
+pub(crate) const FOLDS: [(Fold, &str, &str); 2] =
     [(Fold::Helix, "helix", "#8a6fb0"), (Fold::Strand, "strand", "#3d8f76")];
 /// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
 pub(crate) const COLORS: [&str; 7] =
@@ -164,9 +164,9 @@ impl Layout {
         let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
         sheet.titles(figure);
         for (n, (panel, y_axis)) in figure.panels.iter().zip(&y_axes).enumerate() {
-            sheet.legend(panel, figure.states.as_ref());
+            sheet.legend(figure, panel);
             if let Some((states, axis)) = states.as_ref().filter(|_| n == 0) {
-                sheet.states(states, &x_axis, axis);
+                sheet.states(states, colors(figure), &x_axis, axis);
             }
             sheet.panel(
                 figure,
@@ -262,14 +262,14 @@ impl Sheet {
     }
 
     /// The names of the lines, or of states, in rows above the panel, where no line is.
-    fn legend(&mut self, panel: &Panel, states: Option<&States>) {
-        let lines = panel.lines.iter().zip(colors(states).iter().cycle());
+    fn legend(&mut self, figure: &Figure, panel: &Panel) {
+        let lines = panel.lines.iter().zip(colors(figure).iter().cycle());
         let bands = panel.bands.iter().filter_map(|band| Some((band.name.as_ref()?, INK, true)));
         let named: Vec<_> = lines
             .filter_map(|(line, color)| Some((line.name.as_ref()?, *color, false)))
             .chain(bands)
             .collect();
-        let thickness = if states.is_some() { BAND_SAMPLE } else { 2.5 };
+        let thickness = if figure.states.is_some() { BAND_SAMPLE } else { 2.5 };
         if named.is_empty() {
             return;
         }
@@ -331,8 +331,7 @@ impl Sheet {
             let to = (x, bottom);
             self.shapes.push(Shape::Line { from, to, color: GREY, width: 1.0, is_dashed: true });
         }
-        let colors = colors(figure.states.as_ref());
-        self.shapes.push(curves(panel, colors, x_axis, y_axis, area));
+        self.shapes.push(curves(panel, colors(figure), x_axis, y_axis, area));
         for (from, to) in
             [((area.left, area.top), (area.left, bottom)), ((area.left, bottom), (right, bottom))]
         {
@@ -402,12 +401,12 @@ impl Sheet {
     }
 
     /// A map of states, with lines between chains and the names of these to the right.
-    fn states(&mut self, states: &States, x_axis: &Axis, y_axis: &Axis) {
+    fn states(&mut self, states: &States, colors: &[&str], x_axis: &Axis, y_axis: &Axis) {
         let area = Area { left: self.left, top: self.y, width: self.room(), height: STATES };
         let right = area.left + area.width;
         let bottom = area.top + area.height;
         let place = |at: f64| y_axis.place(at, bottom, -area.height);
-        self.shapes.push(Shape::Grid { area, grid: states.grid() });
+        self.shapes.push(Shape::Grid { area, grid: states.grid(colors) });
         for y in states.track.boundaries().map(place) {
             self.line((area.left, y), (right, y), INK, 1.0);
         }
@@ -619,9 +618,9 @@ impl Axis {
     }
 }
 
-/// The colours of lines, which are those of the states above them.
-fn colors(states: Option<&States>) -> &[&'static str] {
-    states.map_or(&COLORS[..], |states| &states.colors)
+/// The colours of lines, and of the states above them.
+fn colors(figure: &Figure) -> &[&'static str] {
+    if figure.colors.is_empty() { &COLORS } else { &figure.colors }
 }
 
 /// What is drawn in the area of a panel.

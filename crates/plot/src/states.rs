@@ -15,24 +15,23 @@ pub struct States {
     pub y: (f64, f64),
     /// What the vertical axis shows, which is counted.
     pub y_label: String,
-    /// The colour of each state, `#rrggbb`. The lines of the panels have them, too.
-    pub colors: Vec<&'static str>,
     /// Cells of a row.
     pub n_columns: usize,
-    /// The state of each cell, row by row from below; one without has no colour.
+    /// The state of each cell, by its place among the colours, row by row from below; one without
+    /// has no colour.
     pub values: Vec<Option<usize>>,
     /// Chains along the vertical axis.
     pub track: Track,
 }
 
 impl States {
-    pub(crate) fn grid(&self) -> Grid {
+    pub(crate) fn grid(&self, colors: &[&str]) -> Grid {
         let n_columns = self.n_columns.max(1);
         Grid {
             n_columns,
             n_rows: self.values.len() / n_columns,
             levels: self.values.chunks(n_columns).rev().flatten().copied().collect(),
-            colors: self.colors.iter().map(|color| (*color).to_owned()).collect(),
+            colors: colors.iter().map(|color| (*color).to_owned()).collect(),
         }
     }
 }

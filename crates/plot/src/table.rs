@@ -2,7 +2,7 @@
 
 use molbox_analysis::{Column, Table, TableGroup, Values};
 
-use crate::layout::COLORS;
+use crate::layout::{COLORS, FOLDS};
 use crate::states::{MOST_CELLS, Tally};
 use crate::{Figure, Line, Map, Panel, States, Track};
 
@@ -102,9 +102,10 @@ const CLASSES: [(&str, &[&str]); 4] = [
     ("coil (-)", &["coil"]),
 ];
 
-/// Their letters, and their colours in a map, where a coil is the ground that the others stand on.
+/// Their letters, and their colours: those that helices and strands have along axes, and grey for
+/// what is the ground of a map.
 const LETTERS: [(&str, &str); 4] =
-    [("HGI", COLORS[0]), ("EB", COLORS[1]), ("TS", COLORS[2]), ("-", "#bdbdbd")];
+    [("HGI", FOLDS[0].2), ("EB", FOLDS[1].2), ("TS", COLORS[4]), ("-", "#bdbdbd")];
 
 /// In which class of states each residue is in each frame, as a map, and how many are.
 fn secondary_structure(table: &Table) -> Option<Figure> {
@@ -125,9 +126,14 @@ fn secondary_structure(table: &Table) -> Option<Figure> {
         x_unit: x_unit.to_owned(),
         x_is_whole: x_label == "frame",
         panels: vec![Panel { y_label, is_whole: true, lines, ..Panel::default() }],
+        colors: state_colors(),
         states: states(table, &along),
         ..Figure::default()
     })
+}
+
+fn state_colors() -> Vec<&'static str> {
+    LETTERS.map(|(_, color)| color).to_vec()
 }
 
 /// The class of each residue along times or frames, from the first residue to the last. None of
@@ -154,7 +160,6 @@ fn states(table: &Table, along: &[f64]) -> Option<States> {
         x: (along[0] - 0.5 * width, along[along.len() - 1] + 0.5 * width),
         y: (first as f64 - 0.5, last as f64 + 0.5),
         y_label: "residue".to_owned(),
-        colors: LETTERS.map(|(_, color)| color).to_vec(),
         n_columns,
         values: tally.most_frequent(),
         track: Track::default(),
@@ -191,7 +196,8 @@ fn secondary_fractions(table: &Table) -> Option<Figure> {
         }
         lines.push(Line { name: Some((*name).to_owned()), points: along_residues(table, &sums)? });
     }
-    by_residue(table, "part of the frames", "", lines)
+    let figure = by_residue(table, "part of the frames", "", lines)?;
+    Some(Figure { colors: state_colors(), ..figure })
 }
 
 fn surface_of_residues(table: &Table) -> Option<Figure> {

@@ -221,9 +221,9 @@ export type StateMap = { title: string; codes: readonly string[]; frames: readon
 
 /** Classes of the states of DSSP, with the colours that they have in figures. */
 export const STATE_CLASSES = [
-  { name: "helix (H, G, I)", letters: "HGI", colour: "#0072b2" },
-  { name: "strand (E, B)", letters: "EB", colour: "#d55e00" },
-  { name: "turn or bend (T, S)", letters: "TS", colour: "#009e73" },
+  { name: "helix (H, G, I)", letters: "HGI", colour: "#8a6fb0" },
+  { name: "strand (E, B)", letters: "EB", colour: "#3d8f76" },
+  { name: "turn or bend (T, S)", letters: "TS", colour: "#e69f00" },
   { name: "coil (-)", letters: "-", colour: "#bdbdbd" },
 ] as const;
 
