@@ -50,11 +50,15 @@ impl Cell {
         Self::from_lengths_cosines(lengths, angles_deg.map(cosine))
     }
 
-    /// The cell with these lengths in Å and the cosines of α, β, γ.
+    /// The cell with these lengths in Å, which are above 0, and the cosines of α, β, γ.
     pub fn from_lengths_cosines(
         [a, b, c]: [f64; 3],
         [alpha, beta, gamma]: [f64; 3],
     ) -> Option<Self> {
+        // An edge of −30 Å would span the same lattice as one of 30, and is damage all the same.
+        if [a, b, c].iter().any(|length| *length < 0.0) {
+            return None;
+        }
         let sin_gamma = (1.0 - gamma * gamma).sqrt();
         let cy = (alpha - beta * gamma) / sin_gamma;
         let cz = (1.0 - beta * beta - cy * cy).sqrt();
@@ -305,6 +309,7 @@ mod tests {
         assert_eq!(Cell::from_lengths_angles([30.0; 3], [90.0, f64::NAN, 90.0]), None);
         assert_eq!(Cell::from_lengths_angles([1e9, 30.0, 30.0], [90.0; 3]), None);
         assert_eq!(Cell::from_lengths_angles([1e-9, 30.0, 30.0], [90.0; 3]), None);
+        assert_eq!(Cell::from_lengths_angles([-30.0, 30.0, 30.0], [90.0; 3]), None);
         assert_eq!(Cell::from_lengths_angles([30.0; 3], [170.0, 90.0, 90.0]).map(|_| ()), Some(()));
     }
 }
