@@ -23,7 +23,7 @@ use crate::objects::Key;
 use crate::plan::topology::{BadMask, selected};
 use crate::record::Task;
 use crate::registered::Named;
-use crate::runner::folder::Commit;
+use crate::runner::commit::Commit;
 use crate::runner::output::Output;
 
 /// Atoms and frames as a query asks for them.

@@ -24,7 +24,7 @@ use crate::http::once::once;
 use crate::http::validate::{loc, violation};
 use crate::plan::{estimate, simulate, unlikely};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
-use crate::runner::folder::has_commit;
+use crate::runner::commit::has_commit;
 use crate::runner::log::Log;
 use crate::runner::output::Output;
 use crate::runner::series::{self, Series};

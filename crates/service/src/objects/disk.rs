@@ -122,11 +122,6 @@ impl Store {
         partial.put(&self.path(key))
     }
 
-    /// Writes an object from a file, which stays.
-    pub(super) fn send(&self, key: &Key, mut file: File) -> io::Result<()> {
-        self.write_with(key, |out| io::copy(&mut file, out).map(drop))
-    }
-
     /// Makes the files of a folder objects under a key, all of them at once, where there is
     /// nothing. Doing it again does nothing.
     pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {

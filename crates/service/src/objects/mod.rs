@@ -13,7 +13,6 @@ mod scratch;
 #[cfg(test)]
 mod suite;
 
-use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -200,16 +199,12 @@ impl Objects {
         on!(self, store => store.write_with(key, content))
     }
 
-    /// Writes an object from a file of this machine, which stays.
-    pub(crate) fn send(&self, key: &Key, file: fs::File) -> io::Result<()> {
-        on!(self, store => store.send(key, file))
-    }
-
-    /// Makes the files of a folder objects under a key, where there is nothing, after which there is
-    /// no such folder. Without one, this does nothing.
+    /// Makes the files of a folder objects under a key, where there is none right under it, after
+    /// which there is no such folder. Without one, this does nothing.
     ///
-    /// Elsewhere than on this disk they come one after another. When that is cut off, the folder is
-    /// there as it was: what has come is to be removed, and all of it adopted again.
+    /// Elsewhere than on this disk they come one after another, those right under the key before
+    /// the others, and the last by name when all others are there. When that is cut off, the folder
+    /// is there as it was: what has come is to be removed, and all of it adopted again.
     pub(crate) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
         on!(self, store => store.adopt(folder, key))
     }

@@ -381,10 +381,6 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn send(&self, key: &Key, file: File) -> io::Result<()> {
-        self.wait(self.send_file(key, file)).map(drop)
-    }
-
     /// Sends a whole file; the version of the object that it is then.
     async fn send_file(&self, key: &Key, file: File) -> io::Result<Option<String>> {
         let size = file.metadata()?.len();
@@ -423,19 +419,28 @@ impl Store {
     pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
         let gone = folder.with_extension("adopted");
         if folder.try_exists()? {
-            if self.exists(key)? {
+            let at = self.bucket.of(key)?;
+            let found = self.wait(self.bucket.store.list_with_delimiter(Some(&at)));
+            if !found.map_err(failed)?.objects.is_empty() {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             let mut all = Vec::new();
             files_of(folder, key, &mut all)?;
-            let sent = futures::stream::iter(all.into_iter().map(Ok))
-                .map_ok(|(key, path)| async move {
-                    let version = self.send_file(&key, File::open(&path)?).await?;
-                    Ok::<_, io::Error>((key, path, version))
-                })
-                .try_buffer_unordered(FILES_AT_A_TIME)
-                .try_collect::<Vec<_>>();
-            let sent = self.wait(sent)?;
+            all.sort_by_key(|(key, _)| (key.as_str().matches('/').count(), key.clone()));
+            let last = all.pop();
+            let send = |(key, path): (Key, PathBuf)| async move {
+                let version = self.send_file(&key, File::open(&path)?).await?;
+                Ok::<_, io::Error>((key, path, version))
+            };
+            let mut sent: Vec<_> = self.wait(
+                futures::stream::iter(all.into_iter().map(Ok))
+                    .map_ok(send)
+                    .try_buffer_unordered(FILES_AT_A_TIME)
+                    .try_collect(),
+            )?;
+            if let Some(last) = last {
+                sent.push(self.wait(send(last))?);
+            }
             // Of one that was cut off after this.
             remove_folder(&gone)?;
             // From here on the objects are what there is, and not the folder.

@@ -21,6 +21,7 @@ use crate::plan::build::{BuildPlan, InputFile};
 use crate::plan::defaults::document_version;
 use crate::plan::simulate::{DefaultMasks, Parameters};
 use crate::record::{Kind, Status, Task};
+use crate::runner::kept;
 use crate::runner::left::{self, COLLECTED, COMMIT, INPUT, LOG};
 use crate::runner::log;
 use crate::runner::outcome::Outcome;
@@ -73,10 +74,15 @@ pub(super) fn collect(
     // Every attempt has a log, and it goes with its results: what is found without one stayed
     // behind when these were collected.
     let is_new = output.join(LOG).exists();
+    let is_kept = kept::is_kept(app, row);
     if is_new {
-        // A job that went on has results already, which these contain.
-        app.objects.remove(&key)?;
-    } else if app.objects.exists(&key)? {
+        // A job that went on has results already, which these contain. What it would resume from
+        // stays until they are there: this server may be lost before.
+        match is_kept {
+            true => kept::remove_results(&app.objects, &row.id)?,
+            false => app.objects.remove(&key)?,
+        }
+    } else if kept::has_results(&app.objects, &row.id)? {
         // Collected before. A folder here would pass for what a retried job had come to.
         left::remove(&output)?;
     } else if fs::read_dir(&output)?.next().is_some() {
@@ -84,8 +90,11 @@ pub(super) fn collect(
         // it, were this cut off.
         File::create(output.join(LOG))?.sync_all()?;
     }
-    if !app.objects.exists(&key)? {
+    if !kept::has_results(&app.objects, &row.id)? {
         app.objects.adopt(&output, &key)?;
+    }
+    if is_kept {
+        kept::remove(&app.objects, &row.id)?;
     }
     if row.kind == Kind::System && status == Status::Succeeded {
         let masks = default_masks(app, row, &outcome.solvent_residues).context(Unusable)?;

@@ -13,7 +13,8 @@ use crate::objects::bundle::Layout;
 use crate::record::{Status, Task};
 use crate::runner::collect::{Unusable, collect};
 use crate::runner::failure::invalid_result;
-use crate::runner::folder::{is_kept, keep, progress, settle_last};
+use crate::runner::folder::{progress, settle_last};
+use crate::runner::kept::{is_kept, keep};
 use crate::runner::left;
 use crate::runner::outcome::Outcome;
 
@@ -26,8 +27,8 @@ pub(super) async fn queue_again(
     behind: Requeue,
 ) -> Result<()> {
     if is_kept(&app, &row) {
-        let (keeping, own, id) = (app.clone(), lease.clone(), row.id.clone());
-        spawn_blocking(move || keep(&keeping, &own, &id)).await??;
+        let (keeping, own, job) = (app.clone(), lease.clone(), row.clone());
+        spawn_blocking(move || keep(&keeping, &own, &job)).await??;
     }
     app.db.requeue_task(lease, row.account, row.id, behind, app.now()).await?;
     if behind == Requeue::NotBegun {

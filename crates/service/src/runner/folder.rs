@@ -1,37 +1,28 @@
 //! The folder of a task: what its command is given there, and what it reports.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
-use tokio::runtime::Handle;
 
 use crate::app::App;
-use crate::config::Engine;
-use crate::db::Lease;
 use crate::exec::attempt::Attempt;
 use crate::exec::capacity::Share;
-use crate::exec::confine::{self, Confinement, WORK};
+use crate::exec::confine::{Confinement, WORK};
 use crate::objects::bundle::DEFLATED;
 use crate::objects::{Key, Objects};
-use crate::plan::simulate::Parameters;
 use crate::plan::{analyze, build, simulate};
 use crate::record::{Kind, Task};
-use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS};
+use crate::runner::commit::{has_commit, n_commits};
+use crate::runner::kept::{KEPT, Kept};
+use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS, PROGRESS};
 use crate::runner::outcome::Outcome;
 use crate::worker::{Plan, ProgressFile, Report, TaskFile};
 
 /// What an attempt is given to do.
 const TASK_FILE: &str = "task.json";
-/// What it says while it runs.
-const PROGRESS: &str = "progress.json";
-/// What of a simulation counts: it names the rest.
-const COMMITTED: &str = "commit.json";
 
 /// Writes the folder of a task; what its command may do there. Progress that an earlier attempt
 /// committed stays.
@@ -44,9 +35,7 @@ pub(super) async fn prepare(
     let folder = &attempt.folder;
     left::settle(folder)?;
     discard_outdated(attempt)?;
-    if is_kept(app, row) {
-        restore_kept(&app.objects, &row.id, folder)?;
-    }
+    restore_kept(&app.objects, row, folder)?;
     restore(&app.objects, &row.id, folder)?;
     let input = folder.join("input");
     let plan = match row.kind {
@@ -88,94 +77,38 @@ fn discard_outdated(attempt: &Attempt) -> io::Result<()> {
 
 fn discard_attempt(folder: &Path) -> io::Result<()> {
     // The last to go: without it what is left would pass for the last attempt's.
-    for name in [WORK, COLLECTED, LOG, TASK_FILE] {
+    for name in [WORK, COLLECTED, LOG, KEPT, TASK_FILE] {
         left::discard(&folder.join(name))?;
     }
     Ok(())
 }
 
-/// Whether servers may go on with a job that do not find its folder.
-pub(super) fn is_kept(app: &App, row: &Task) -> bool {
-    let are_others = app.db.is_shared() && app.objects.folder().is_none();
-    row.kind == Kind::Job && are_others && app.config.tasks.executor == Engine::Process
-}
-
-/// Keeps what a job resumes from among its objects, if it has come further than what is kept there. Who
-/// has lost the right to run tasks touches none of them.
-pub(super) fn keep(app: &App, lease: &Lease, id: &str) -> Result<()> {
-    let (folder, kept) = (app.task_folder(id), kept(id));
-    if n_commits(&folder) <= commits_of(&app.objects, &kept)? {
-        return Ok(());
-    }
-    Handle::current().block_on(app.db.affirm_lease(lease.clone(), app.now()))?;
-    Ok(send(&app.objects, &folder, &kept, confine::most_bytes(&app.config)?)?)
-}
-
-/// Makes what a job resumes from objects under a key; what was there is replaced.
-fn send(objects: &Objects, folder: &Path, to: &Key, most_bytes: u64) -> io::Result<()> {
-    objects.remove(to)?;
-    let mut room = left::Room { bytes: most_bytes };
-    for name in ["output", COMMIT] {
-        left::open_all(folder, name, &mut room, |file, content| match (name, file) {
-            (COMMIT, COMMITTED) => Ok(()),
-            _ => objects.send(&to.under(name).under(file), content),
-        })?;
-    }
-    let beside = [
-        (to.under(LOG), left::open_below(folder, &[LOG])?),
-        (to.under(PROGRESS), left::open_file(folder, &[PROGRESS])?),
-        // Last: it shows that all is there.
-        (to.under(COMMIT).under(COMMITTED), left::open_file(folder, &[COMMIT, COMMITTED])?),
-    ];
-    for (key, content) in beside {
-        if let Some(content) = content {
-            objects.send(&key, content)?;
-        }
-    }
-    Ok(())
-}
-
-/// Where what a job resumes from is kept while it waits for another attempt.
-fn kept(id: &str) -> Key {
-    Key::task(id).under("kept")
-}
-
-/// Commits of what is among objects; none where that is nothing.
-fn commits_of(objects: &Objects, from: &Key) -> io::Result<u64> {
-    match objects.read(&from.under(COMMIT).under(COMMITTED)) {
-        // What cannot be read has not got anywhere.
-        Ok(commit) => Ok(serde_json::from_slice::<Commit>(&commit).map_or(0, |it| it.number)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(error),
-    }
-}
-
 /// Gives the folder of a task that ends without the next attempt what its last one has left, wherever
 /// that was.
-pub(super) fn settle_last(app: &App, row: &Task, next: &Attempt) -> io::Result<()> {
+pub(super) fn settle_last(app: &App, row: &Task, next: &Attempt) -> Result<()> {
     let folder = &next.folder;
     left::settle(folder)?;
     discard_outdated(next)?;
-    // Here is all of it, or some of it is among its results already.
-    let is_here = folder.join(LOG).exists() || folder.join(COLLECTED).exists();
-    if is_here || !is_kept(app, row) { Ok(()) } else { restore_kept(&app.objects, &row.id, folder) }
+    // Some of it is among its results already.
+    if folder.join(COLLECTED).exists() {
+        return Ok(());
+    }
+    restore_kept(&app.objects, row, folder)
 }
 
-/// Puts what is kept of a job back into its folder, unless it has come further there.
-fn restore_kept(objects: &Objects, id: &str, folder: &Path) -> io::Result<()> {
-    let (kept, work) = (kept(id), folder.join(WORK));
-    let here = if work.join("output").exists() { n_commits(folder) } else { 0 };
-    if commits_of(objects, &kept)? <= here {
+/// Puts what is kept of a job back into its folder, unless it has come further there. Whether it
+/// would be kept now is no matter: it may have been before it was moved to a machine of its own.
+fn restore_kept(objects: &Objects, row: &Task, folder: &Path) -> Result<()> {
+    if row.kind != Kind::Job {
+        return Ok(());
+    }
+    let kept = Kept::of(objects, &row.id)?;
+    let here = if folder.join(WORK).join("output").exists() { n_commits(folder) } else { 0 };
+    if kept.commits <= here {
         return Ok(());
     }
     discard_attempt(folder)?;
-    fs::create_dir_all(&work)?;
-    for (name, to) in [(LOG, folder.join(LOG)), (PROGRESS, work.join(PROGRESS))] {
-        if objects.exists(&kept.under(name))? {
-            objects.fetch(&kept.under(name), &to)?;
-        }
-    }
-    fetch_output(objects, &kept.under("output"), &kept.under(COMMIT), &work)
+    kept.restore(objects, &row.id, folder)
 }
 
 /// Puts what a job that is resumed had come to back into its folder, unless it has come to something
@@ -224,76 +157,6 @@ fn fetch_all(objects: &Objects, from: &Key, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a job that has ended left something to go on from.
-pub(crate) fn has_commit(objects: &Objects, id: &str) -> io::Result<bool> {
-    objects.exists(&commit_key(id))
-}
-
-fn commit_key(id: &str) -> Key {
-    Key::task(id).under(COMMIT).under(COMMITTED)
-}
-
-/// What of a simulation is safely on disk, as its worker has it.
-#[derive(Default, Deserialize)]
-pub(crate) struct Commit {
-    /// Commits so far.
-    number: u64,
-    /// The stage that is under way; none while the energy is minimised.
-    stage: Option<usize>,
-    /// Steps of that stage.
-    #[serde(default)]
-    step: u64,
-    /// Lengths of the files of that stage.
-    files: Option<BTreeMap<String, u64>>,
-}
-
-impl Commit {
-    fn read(commit: Value) -> Option<Self> {
-        serde_json::from_value(commit).ok()
-    }
-
-    /// The commit of a job that has not ended: in its folder, for a moment among what is collected,
-    /// and while it waits to go on among its objects.
-    pub(crate) fn of(app: &App, id: &str) -> io::Result<Option<Self>> {
-        let folder = app.task_folder(id);
-        let mut found = left::read_json(&folder, &[COMMIT, COMMITTED])?;
-        if found.is_none() {
-            found = left::read_json_below(&folder, &[COLLECTED, COMMIT, COMMITTED])?;
-        }
-        if found.is_none() && has_commit(&app.objects, id)? {
-            found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
-        }
-        Ok(found.and_then(Self::read))
-    }
-
-    pub(super) fn is_minimised(&self) -> bool {
-        self.stage.is_some()
-    }
-
-    /// Steps that a job of these parameters has no more to do.
-    pub(super) fn steps(&self, parameters: &Parameters) -> u64 {
-        self.stage.map_or(0, |stage| parameters.steps_before(stage) + self.step)
-    }
-
-    /// Bytes of the trajectory of a stage that stay what they are whatever is killed.
-    pub(crate) fn trajectory_bytes(&self, stage: usize) -> u64 {
-        match self.stage {
-            Some(under_way) if under_way > stage => u64::MAX,
-            Some(under_way) if under_way == stage => {
-                self.files.as_ref().and_then(|files| files.get("dcd")).copied().unwrap_or(0)
-            }
-            _ => 0,
-        }
-    }
-}
-
-/// How often a simulation has committed what it had come to.
-fn n_commits(folder: &Path) -> u64 {
-    // What cannot be read has not got anywhere.
-    let commit = left::read_json(folder, &[COMMIT, COMMITTED]).ok().flatten();
-    commit.and_then(Commit::read).map_or(0, |commit| commit.number)
-}
-
 /// Whether an attempt has committed anything.
 pub(super) fn has_progressed(folder: &Path) -> bool {
     n_commits(folder) > task_file(folder).map_or(0, |begun| begun.commits)
@@ -339,6 +202,7 @@ mod tests {
 
     use super::*;
     use crate::record::Lane;
+    use crate::runner::kept::{Job, keep_with};
 
     /// Writes files, whose folders are made.
     fn write(folder: &Path, files: &[(&str, &str)]) {
@@ -394,42 +258,43 @@ mod tests {
             let files = [
                 ("log.txt", said.as_str()),
                 ("work/progress.json", "{}"),
-                ("work/output/production.dcd", &said),
+                ("work/output/minimization.pdb", &said),
                 ("work/commit/state-1.xml", &said),
                 ("work/commit/commit.json", &commit(commits)),
             ];
             write(folder, &files);
         };
         let all = |folder: &Path| {
-            let names = ["log.txt", "work/output/production.dcd", "work/commit/state-1.xml"];
+            let names = ["log.txt", "work/output/minimization.pdb", "work/commit/state-1.xml"];
             names.map(|name| fs::read_to_string(folder.join(name)).unwrap())
         };
-        let kept = kept("job_1");
+        let row = Task::example();
         let here = data.path().join("here");
+        let job = Job { id: "job_1", folder: &here, stages: &[], most_bytes: 1 << 20 };
         fill(&here, 5);
-        send(&objects, &here, &kept, 1 << 20).unwrap();
-        assert_eq!(commits_of(&objects, &kept).unwrap(), 5);
+        keep_with(&objects, &job, || Ok(())).unwrap();
         assert_eq!(all(&here), ["5 commits"; 3], "it stays here, too");
         for (found, expected) in [(None, 5), (Some(3), 5), (Some(5), 5), (Some(7), 7)] {
             let there = tempfile::tempdir().unwrap();
             if let Some(found) = found {
                 fill(there.path(), found);
             }
-            restore_kept(&objects, "job_1", there.path()).unwrap();
+            restore_kept(&objects, &row, there.path()).unwrap();
             assert_eq!(all(there.path()), [format!("{expected} commits").as_str(); 3]);
             assert!(there.path().join("work/progress.json").exists());
             assert_eq!(n_commits(there.path()), expected);
         }
         // Its energy is still being minimised: nothing has been written.
+        fill(&here, 6);
         left::discard(&here.join("work/output")).unwrap();
-        send(&objects, &here, &kept, 1 << 20).unwrap();
+        keep_with(&objects, &job, || Ok(())).unwrap();
         let there = tempfile::tempdir().unwrap();
-        restore_kept(&objects, "job_1", there.path()).unwrap();
-        assert_eq!(n_commits(there.path()), 5);
+        restore_kept(&objects, &row, there.path()).unwrap();
+        assert_eq!(n_commits(there.path()), 6);
         // What was cut off while it was sent is nothing.
-        objects.remove(&kept.under(COMMIT).under(COMMITTED)).unwrap();
+        objects.remove(&Key::task("job_1").under("kept").under(KEPT)).unwrap();
         let there = tempfile::tempdir().unwrap();
-        restore_kept(&objects, "job_1", there.path()).unwrap();
+        restore_kept(&objects, &row, there.path()).unwrap();
         assert!(fs::read_dir(there.path()).unwrap().next().is_none());
         // It is no part of what the job was before.
         restore(&objects, "job_1", there.path()).unwrap();

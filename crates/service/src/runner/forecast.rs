@@ -12,7 +12,7 @@ use crate::db::{Mark, Queued, elapsed};
 use crate::plan::simulate::{Parameters, System};
 use crate::queue::{Line, Running, Waiting};
 use crate::record::{Kind, Lane};
-use crate::runner::folder::Commit;
+use crate::runner::commit::Commit;
 use crate::speed::{self, Asked, Measured};
 
 /// How often it is looked whether a queue has changed.

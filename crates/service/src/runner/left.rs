@@ -27,6 +27,8 @@ use crate::runner::readme::README;
 use crate::runner::ro_crate;
 
 pub(crate) const LOG: &str = "log.txt";
+/// What a command says while it runs.
+pub(super) const PROGRESS: &str = "progress.json";
 /// What the bundle is made of besides what the worker wrote.
 pub(crate) const OURS: [&str; 4] = ["manifest.json", LOG, README, ro_crate::FILE];
 /// A folder of a system's task, and of its objects when it has ended: the files that it was built

@@ -6,12 +6,14 @@
 mod beside;
 mod checks;
 pub(crate) mod collect;
+pub(crate) mod commit;
 mod end;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod folder;
 mod forecast;
 pub(crate) mod hold;
+mod kept;
 pub(crate) mod left;
 pub(crate) mod log;
 mod outcome;
@@ -100,6 +102,7 @@ struct Runner {
     preparing: Places,
     collecting: Places,
     requeueing: Places,
+    keeping: Places,
     checks: Checks,
     forecast: Forecast,
     /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
@@ -159,6 +162,10 @@ struct Running {
     paced: Instant,
     /// The check whether the environment is to blame for its end.
     suspicion: Option<checks::Running>,
+    /// What it has committed, on its way to where other servers find it, and when the last was
+    /// there.
+    keeping: Option<Beside<()>>,
+    kept: Instant,
 }
 
 impl Running {
@@ -173,8 +180,19 @@ impl Running {
         let is_whole = row.attempts == 1 && row.started_at.is_none();
         row.started_at.get_or_insert(now);
         let before = if is_adopted { attempt.age(now) } else { Duration::ZERO };
-        let (watch, paced) = (Watch::new(before), Instant::now());
-        Self { row, attempt, gpu, is_adopted, watch, is_whole, paced, suspicion: None }
+        let (watch, begun) = (Watch::new(before), Instant::now());
+        Self {
+            row,
+            attempt,
+            gpu,
+            is_adopted,
+            watch,
+            is_whole,
+            paced: begun,
+            suspicion: None,
+            keeping: None,
+            kept: begun,
+        }
     }
 }
 
@@ -192,6 +210,7 @@ impl Runner {
             preparing: Places::new(),
             collecting: Places::new(),
             requeueing: Places::new(),
+            keeping: Places::new(),
             forecast: Forecast::default(),
             full_at: None,
             untold: HashMap::new(),
@@ -367,10 +386,17 @@ impl Runner {
         &mut self,
         places: &Places,
         row: &Task,
-        task: Option<Running>,
+        mut task: Option<Running>,
         work: impl Future<Output = Result<()>> + Send + 'static,
     ) {
-        let ended = Beside::start(&self.app, places, work);
+        let keeping = task.as_mut().and_then(|task| task.keeping.take());
+        let ended = Beside::start(&self.app, places, async move {
+            if let Some(keeping) = keeping {
+                // Its last is kept now, or becomes results.
+                drop(keeping.end().await);
+            }
+            work.await
+        });
         self.ending.insert(row.id.clone(), Ending { account: row.account, task, ended });
     }
 
@@ -430,6 +456,32 @@ impl Runner {
         task.is_adopted = false;
         let Running { row, watch, .. } = task;
         watch.look(&self.app.config.worker, &self.executors, attempt, row).await;
+        self.keep(&attempt.task);
+    }
+
+    /// Keeps what a job has committed where other servers find it, from time to time.
+    fn keep(&mut self, id: &str) {
+        let task = self.running.get_mut(id).expect("it was just looked at");
+        if let Some(keeping) = &mut task.keeping {
+            match keeping.look() {
+                None => return,
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    tracing::warn!(task = %id, cause = format!("{error:#}"), "keep what a job has committed");
+                }
+            }
+            task.keeping = None;
+            // What takes long leaves the network to others for as long as usual.
+            task.kept = Instant::now();
+        }
+        let interval = kept::interval(&self.app, &task.row);
+        if interval.is_none_or(|interval| task.kept.elapsed() < interval) {
+            return;
+        }
+        let (app, lease, row) = (self.app.clone(), self.lease.clone(), task.row.clone());
+        task.keeping = Some(Beside::start(&self.app, &self.keeping, async move {
+            tokio::task::spawn_blocking(move || kept::keep(&app, &lease, &row)).await?
+        }));
     }
 
     /// Shows why a task waits where it was sent to, and calls it back when it is cancelled.

@@ -29,6 +29,7 @@ mod holds;
 mod kills;
 mod limits;
 mod log;
+mod lost;
 mod margin;
 mod mounted;
 mod moves;

@@ -20,19 +20,19 @@ use crate::work::{archive, endless_job, wait_until, water};
 use crate::{postgres, s3};
 
 /// What servers share.
-struct Shared {
+pub(crate) struct Shared {
     database: String,
     bucket: Bucket,
 }
 
 impl Shared {
     /// None, and a word of it, where there is no PostgreSQL or no S3.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let (postgres, s3) = (postgres::shared()?, s3::shared()?);
         Some(Self { database: postgres.database(), bucket: s3.bucket() })
     }
 
-    fn start(&self, settings: &[&str]) -> Service {
+    pub(crate) fn start(&self, settings: &[&str]) -> Service {
         Service::start_shared(&self.database, &self.bucket, settings)
     }
 }
@@ -279,7 +279,7 @@ fn holder(service: &Service) -> String {
     service.sql("select holder from runner where name = 'slurm' and expires_at > extract(epoch from clock_timestamp()) * 1000000")
 }
 
-fn identifier(data: &Path) -> String {
+pub(crate) fn identifier(data: &Path) -> String {
     let bytes = fs::read(data.join("server")).unwrap();
     bytes[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
