@@ -271,8 +271,9 @@ func delayAfter(err error, nth int, canRepeat bool) (time.Duration, bool) {
 		return backoff, canRepeat && !errors.Is(err, errRedirects)
 	}
 	switch refusal.Status {
-	case http.StatusTooManyRequests:
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		// These two say that the request was not begun.
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
 		if !canRepeat {
 			return 0, false
 		}

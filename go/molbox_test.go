@@ -111,6 +111,22 @@ func TestWhatMayNotBeDoneTwiceIsNotRepeated(t *testing.T) {
 	}
 }
 
+func TestADeleteThatWasNotBegunIsRepeatedAndAnUncertainOneIsNot(t *testing.T) {
+	n := 0
+	client := serve(t, func(w http.ResponseWriter, _ *http.Request, nth int) {
+		n = nth + 1
+		w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusNoContent, http.StatusBadGateway}[nth])
+	})
+	if err := Delete(context.Background(), client, "/info/job/"+jobID); err != nil {
+		t.Fatal(err)
+	}
+	var refusal *Refusal
+	err := Delete(context.Background(), client, "/info/job/"+jobID)
+	if !errors.As(err, &refusal) || refusal.Status != http.StatusBadGateway || n != 3 {
+		t.Fatal(err, n)
+	}
+}
+
 func TestAMarginIsWaitedForLongerThanARecord(t *testing.T) {
 	waiting, isOver := make(chan bool, 1), make(chan bool)
 	client := serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {

@@ -133,7 +133,8 @@ function innermost(error: unknown): string {
 function delayAfter(error: unknown, nth: number, canRepeat: boolean): number | undefined {
   const backoff = FIRST_DELAY_MS * 2 ** nth * (0.5 + Math.random() / 2);
   if (error instanceof RefusedError && TRANSIENT.includes(error.status)) {
-    const isUntouched = error.status === 429;
+    // These two say that the request was not begun.
+    const isUntouched = error.status === 429 || error.status === 503;
     if (!isUntouched && !canRepeat) return undefined;
     const wanted = retryAfter.get(error);
     if (wanted !== undefined && wanted > LONGEST_DELAY_MS) return undefined;

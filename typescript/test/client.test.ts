@@ -105,6 +105,16 @@ test("a request that may not be done twice is not repeated when its answer is lo
   assert.equal(calls, 1);
 });
 
+test("a delete that was not begun is repeated, an uncertain one is not", async (t) => {
+  const statuses = [503, 204, 502];
+  const service = await serve(t, (_, answer, nth) => {
+    answer.writeHead(statuses[nth] as number).end();
+  });
+  const remove = () => client(service).delete("/info/job/{job_id}", { path: { job_id: ID } });
+  await remove();
+  await assert.rejects(remove(), { name: "RefusedError", status: 502 });
+});
+
 test("a refusal that is no JSON is one all the same, and a long wait is left to the caller", async (t) => {
   const service = await serve(t, (_, answer) => {
     answer.writeHead(429, { "retry-after": "3600" }).end("<html>");
