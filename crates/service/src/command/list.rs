@@ -10,6 +10,8 @@ use super::say::{say, say_error};
 
 /// Between columns.
 const GAP: usize = 2;
+/// Before what stands below its row.
+const BELOW: usize = 4;
 /// Rows that are laid out together: an audit log is as long as its days.
 const BATCH: usize = 500;
 /// Of a terminal that does not tell.
@@ -104,6 +106,9 @@ struct Table {
     columns: Option<Vec<(usize, usize)>>,
     /// Heads of the columns that did not fit.
     dropped: Vec<&'static str>,
+    /// Whether the last column has lines of its own, for without those that are given up it does
+    /// not fit either.
+    is_folded: bool,
 }
 
 impl Table {
@@ -112,7 +117,15 @@ impl Table {
         dropped_first: &'static [&'static str],
         width: usize,
     ) -> Self {
-        Self { heads, dropped_first, width, rows: Vec::new(), columns: None, dropped: Vec::new() }
+        Self {
+            heads,
+            dropped_first,
+            width,
+            rows: Vec::new(),
+            columns: None,
+            dropped: Vec::new(),
+            is_folded: false,
+        }
     }
 
     /// Lines of the rows that are not printed yet; before the first of all, the heads.
@@ -129,7 +142,14 @@ impl Table {
         };
         let heads: Vec<String> = self.heads.iter().map(|head| (*head).to_owned()).collect();
         let heads = is_first.then_some(&heads);
-        let lines = heads.into_iter().chain(&rows).map(|row| line(&columns, row)).collect();
+        self.is_folded |= columns.len() > 1 && taken(&columns) > self.width;
+        let (in_line, below) = columns.split_at(columns.len() - usize::from(self.is_folded));
+        let lines_of = |row| {
+            let below = below.iter().map(|(nth, _)| &row[*nth]).filter(|text| !text.is_empty());
+            let below = below.map(|text| format!("{:BELOW$}{text}", ""));
+            std::iter::once(line(in_line, row)).chain(below).collect::<Vec<_>>()
+        };
+        let lines = heads.into_iter().chain(&rows).flat_map(lines_of).collect();
         self.columns = Some(columns);
         lines
     }
@@ -145,8 +165,7 @@ impl Table {
             .map(|nth| (nth, width(nth)))
             .collect();
         for head in self.dropped_first {
-            let taken: usize = columns.iter().map(|(_, width)| width + GAP).sum();
-            if taken <= self.width + GAP {
+            if taken(&columns) <= self.width {
                 break;
             }
             let n_before = columns.len();
@@ -157,6 +176,11 @@ impl Table {
         }
         columns
     }
+}
+
+/// What columns take of a line.
+fn taken(columns: &[(usize, usize)]) -> usize {
+    columns.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
 fn widest(rows: &[Vec<String>], nth: usize) -> usize {
@@ -208,6 +232,16 @@ mod tests {
         let mut without = table(80, &[["ada", "admin", "now", ""]]);
         assert_eq!(without.lay_out(), ["ACCOUNT  ROLE   MADE", "ada      admin  now"]);
         assert!(without.dropped.is_empty(), "there is nothing that is not shown");
+    }
+
+    #[test]
+    fn the_last_column_stands_below_where_nothing_else_can_be_given_up() {
+        let mut narrow = table(20, &ROWS);
+        let expected =
+            ["ACCOUNT  ROLE", "    LIMITS", "ada      admin", "    hours 200", "grüße ✓  user"];
+        assert_eq!(narrow.lay_out(), expected);
+        narrow.rows.push(["bob", "user", "now", "hours 7"].map(str::to_owned).to_vec());
+        assert_eq!(narrow.lay_out(), ["bob      user", "    hours 7"], "and stays there");
     }
 
     #[test]
