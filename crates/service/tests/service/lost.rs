@@ -72,10 +72,10 @@ async fn results(molbox: &Client, job: &str) -> BTreeMap<String, Vec<u8>> {
 /// The step at which the last attempt of a job has resumed its production.
 fn resumed_at(files: &BTreeMap<String, Vec<u8>>) -> usize {
     let log = String::from_utf8(files["log.txt"].clone()).unwrap();
-    let step = log.lines().filter_map(|line| {
+    let mut steps = log.lines().filter_map(|line| {
         line.split_once("resuming at step ")?.1.strip_suffix(" of production")?.parse().ok()
     });
-    step.last().unwrap_or_else(|| panic!("it has not resumed: {log}"))
+    steps.next_back().unwrap_or_else(|| panic!("it has not resumed: {log}"))
 }
 
 #[tokio::test]
