@@ -138,7 +138,7 @@ impl App {
                 "the database is too large to be checked at the start; `molboxd check` does it"
             );
         }
-        let server_id = hex(&secret(&data.join("server"))?[..8]);
+        let server_id = server(data)?;
         let secret = shared_secret(&db, &data.join("secret"))?;
         let objects = Arc::new(Objects::of(&config)?);
         let installation = folder::belonging(data, &objects, installation(data)?, db.is_unused()?)?;
@@ -416,6 +416,11 @@ impl App {
     pub(crate) fn part_of(&self, requests: u32) -> u32 {
         requests.div_ceil(self.n_servers.load(Ordering::Relaxed))
     }
+}
+
+/// What other servers know that of a data folder by.
+pub(crate) fn server(data: &Path) -> Result<String> {
+    secret(&data.join("server")).map(|secret| hex(&secret[..8]))
 }
 
 /// The name of a data folder, by which a database elsewhere is known to be its.

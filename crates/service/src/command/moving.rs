@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::app::{installation, set_installation};
+use crate::app::{installation, server, set_installation};
+use crate::clock::Clock;
 use crate::command::backup::sync;
 use crate::config::Config;
-use crate::db::transfer;
+use crate::db::{Whole, transfer};
 use crate::folder;
 use crate::objects::{Key, Objects, Stats};
 
@@ -41,6 +42,7 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
     if !other_objects && !other_database {
         bail!("both configurations have the same database.url and the same objects.url");
     }
+    refuse_others(from)?;
     let source = Objects::of(from)?;
     let name = folder::belonging(&from.data, &source, installation(&from.data)?, false)?;
     let target = Objects::of(to)?;
@@ -63,6 +65,23 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
         folder::tie(&to.data, &name)?;
     }
     Ok(done)
+}
+
+/// Refuses to take records from servers that work on them: what they acknowledge from here on would
+/// be lost.
+fn refuse_others(from: &Config) -> Result<()> {
+    let own = server(&from.data)?;
+    match Whole::of(from)?.other_servers(&own, Clock::default().now())? {
+        0 => Ok(()),
+        others => bail!(
+            "{} on the database that is to be moved (database.url): stop all of them first; one that \
+             was killed counts for 30 s",
+            match others {
+                1 => "another server works".to_owned(),
+                others => format!("{others} other servers work"),
+            }
+        ),
+    }
 }
 
 /// Copies all objects from one store to another; how many there are.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::shown::counted;
 
 use super::runner::ago;
-use super::{Db, Engine, Result, Scope, values};
+use super::{Db, Engine, Result, Scope, Whole, values};
 
 /// How long ago a server may have been seen that is there.
 const SEEN: Duration = Duration::from_secs(30);
@@ -111,5 +111,15 @@ impl Db {
             counted(servers.len(), "server")
         );
         Ok(Some((found, faults)))
+    }
+}
+
+impl Whole {
+    /// How many other servers than `own` have shown of late that they work on it.
+    pub(crate) fn other_servers(&self, own: &str, now: Timestamp) -> Result<usize> {
+        let tx = self.tx();
+        let sql = "select id from server where seen_at > ?1 and id <> ?2";
+        let found = tx.all(sql, values![ago(&tx, SEEN, now)?, own], |row| row.get::<String>(0))?;
+        Ok(found.len())
     }
 }

@@ -7,8 +7,9 @@ use std::process::Command;
 use molbox::Client;
 use serde_json::{Value, json};
 
-use crate::common::{Service, example};
+use crate::common::{Service, example, wait_for};
 use crate::postgres;
+use crate::servers::Shared;
 use crate::work::{endless_job, until_it_produces, wait_until, water};
 
 /// Everything that an account sees of its records, newest first.
@@ -108,4 +109,38 @@ async fn records_move_to_postgresql_and_back_and_nothing_is_lost() {
     assert!(data.join("molbox.sqlite").exists(), "what was not moved is as it was");
     let (done, said) = run(&on_sqlite, &on_other);
     assert!(done && said.contains("task\t3\n"), "{said}");
+}
+
+#[test]
+fn what_other_servers_work_on_does_not_move_away_from_under_them() {
+    let Some(shared) = Shared::new() else { return };
+    let (mut one, mut other) = (shared.start(&[]), shared.start(&[]));
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = |name: &str, url: &str| -> PathBuf {
+        let bucket = one.place().bucket.as_ref().unwrap().told().join("\n");
+        let text = format!("data = {:?}\n{bucket}\n[database]\nurl = {url:?}\n", one.data);
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let [shared, alone] =
+        [("shared", one.database()), ("alone", "")].map(|(name, url)| configuration(name, url));
+    let run = || -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.arg("--config").arg(&shared).args(["move", "--to"]).arg(&alone);
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+    one.stop();
+    wait_for("the other shows that it is there", || {
+        (other.sql("select count(*) from server") == "1").then_some(())
+    });
+    let (done, said) = run();
+    assert!(!done && said.contains("another server works on the database"), "{said}");
+    assert!(said.contains("database.url"), "{said}");
+    other.command(&["account", "create", "ada"]);
+    other.stop();
+    let (done, said) = run();
+    assert!(done && said.contains("account\t1\n"), "{said}");
 }
