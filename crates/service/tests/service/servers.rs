@@ -269,6 +269,55 @@ async fn a_server_that_may_run_no_tasks_any_more_holds_none() {
     until(false).await;
 }
 
+/// What migrations of a newer program may do to a schema that this one goes on with: they add.
+const ADDITIONS: &str = "begin;
+    do $$ declare found record; begin
+        for found in
+            select tablename from pg_tables
+            where schemaname = 'public' and tablename not in ('schema_version', 'progress')
+        loop
+            execute format('alter table %I add column later bigint not null default 0', found.tablename);
+        end loop;
+    end $$;
+    create table later (id bigint primary key);
+    create index task_later on task (later);
+    update schema_version set version = version + 1;
+    commit";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_go_on_while_a_newer_program_adds_to_the_schema_and_start_again_with_it() {
+    let Some(shared) = Shared::new() else { return };
+    let (mut one, other) = (shared.start(&[]), shared.start(&["tasks.runner=off"]));
+    let key = one.key("ada");
+    let molbox = one.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    wait_until(&molbox, &job, has_begun).await;
+    let submitting = tokio::spawn({
+        let urls = [one.base_url.clone(), other.base_url.clone()];
+        let key = key.clone();
+        async move {
+            for n in 0..40 {
+                submit(&urls[n % 2..=n % 2], &key, n).await;
+            }
+        }
+    });
+    other.sql(ADDITIONS);
+    submitting.await.unwrap();
+    let listed = molbox.system_list().send().await.unwrap();
+    assert_eq!(listed.items.len(), 41, "none was refused for good, and none done twice");
+    // Nobody gave it up meanwhile, and it ends as ever.
+    one.stop();
+    one.restart();
+    let molbox = one.client_with(&key);
+    let record = molbox.job_cancel().job_id(job.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
+    wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+    molbox.download_job(&job, one.data.with_extension("zip")).await.unwrap();
+    let said = one.command(&["migrate"]);
+    assert!(said.contains("is up to date"), "{said}");
+}
+
 fn signal(service: &Service, signal: &str) {
     let pid = service.pid().to_string();
     assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
