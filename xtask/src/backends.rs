@@ -169,7 +169,7 @@ impl Backends {
 }
 
 /// Whether a program is in the path, or where Go installs programs.
-fn has(program: &str) -> bool {
+pub fn has(program: &str) -> bool {
     let searched = std::env::var_os("PATH").unwrap_or_default();
     let of_go = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
     std::env::split_paths(&searched).chain(of_go).any(|folder| folder.join(program).exists())

@@ -38,7 +38,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::service::{START_LIMIT, Service};
+use crate::backends::{Backend, has};
+use crate::service::{ENGINE, START_LIMIT, Service};
 use crate::shell::{self, root, run, target};
 use crate::{portal, python};
 
@@ -52,10 +53,15 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// How long the controller stays away.
 const AWAY: Duration = Duration::from_secs(5);
 /// What a bundle has besides its results: identifiers, times, and the words of the worker.
-const OF_THE_RUN: [&str; 2] = ["manifest.json", "log.txt"];
+const OF_THE_RUN: [&str; 4] = ["manifest.json", "log.txt", "README.txt", "ro-crate-metadata.json"];
 
 pub fn demo() -> Result<()> {
     let start = Instant::now();
+    // All at once, and before anything that takes minutes.
+    let haproxy = (!has("haproxy")).then_some("haproxy is not installed (Debian: haproxy)");
+    let missing = Backend::ALL.into_iter().filter_map(Backend::missing).chain(haproxy);
+    let missing = missing.collect::<Vec<_>>();
+    ensure!(missing.is_empty(), "{}", missing.join("\n"));
     let python = python::environment()?;
     portal::portal_where_possible()?;
     eprintln!("building");
@@ -128,6 +134,7 @@ impl Cluster {
         settings.extend([
             format!("database.url={database:?}"),
             format!("worker.python={:?}", python.display().to_string()),
+            ENGINE.to_owned(),
             format!("public_url=\"http://{}\"", addresses[0]),
             format!("margin_public_url=\"http://{}\"", addresses[1]),
             format!("margin.market={:?}", folder.join("market").display().to_string()),

@@ -12,6 +12,8 @@ use crate::shell::{program, run, target};
 
 /// How long a service may take until it listens.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
+/// What runs simulations: the same on any machine, whatever else is installed.
+pub const ENGINE: &str = "worker.engine=\"openmm\"";
 
 /// A running service; it ends with the value.
 pub struct Service {
@@ -36,8 +38,7 @@ impl Service {
         command
             .args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""])
             .args(["--set", &format!("worker.python={:?}", python.display().to_string())])
-            // The same on any machine, whatever else is installed.
-            .args(["--set", "worker.engine=\"openmm\""]);
+            .args(["--set", ENGINE]);
         for setting in settings {
             command.args(["--set", setting]);
         }
