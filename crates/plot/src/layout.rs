@@ -642,7 +642,7 @@ fn curves(
     };
     let lines = panel.lines.iter().zip(colors.iter().cycle());
     let mut curves: Vec<Curve> =
-        lines.map(|(line, color)| Curve { color: *color, runs: runs(&line.points) }).collect();
+        lines.map(|(line, color)| Curve { color, runs: runs(&line.points) }).collect();
     let mut bands = Vec::new();
     for band in &panel.bands {
         let edges: Vec<_> = band.lines().collect();
