@@ -1316,6 +1316,9 @@ type MaskSelection struct {
 	// Atoms Number of atoms that are selected.
 	Atoms int64 `json:"atoms"`
 
+	// Parts What is selected, in the order of its atoms. Of a polymer the residues that follow each other in a chain are one part; of molecules of one residue each, such as water, all that have one name.
+	Parts *[]SelectedPart `json:"parts,omitempty"`
+
 	// Ranges The first and the last atom of each run of selected atoms, numbers from 1 in ascending order.
 	Ranges [][]int64 `json:"ranges"`
 
@@ -1553,6 +1556,30 @@ type ResidueName struct {
 
 // Role `user`, or `admin`, who manages accounts.
 type Role string
+
+// SelectedPart Residues of which a mask selects atoms.
+type SelectedPart struct {
+	// AtomNames Names of the atoms that are selected, each once.
+	AtomNames []string `json:"atom_names"`
+
+	// Atoms Number of their atoms that are selected.
+	Atoms int64 `json:"atoms"`
+
+	// FirstResidue The first residue, as tables name it, for example `A:LEU42`.
+	FirstResidue string `json:"first_residue"`
+
+	// LastResidue The last one; absent where there is one alone.
+	LastResidue *string `json:"last_residue,omitempty"`
+
+	// Mask A mask of these residues, with all of their atoms; absent where it would be long.
+	Mask *string `json:"mask,omitempty"`
+
+	// ResidueName Name of residues that are molecules of their own, such as `HOH`; absent of others.
+	ResidueName *string `json:"residue_name,omitempty"`
+
+	// Residues Number of residues.
+	Residues int64 `json:"residues"`
+}
 
 // SeriesColumn A column of what a stage has logged.
 type SeriesColumn struct {

@@ -387,9 +387,12 @@ class AsyncClient:
                 error = await _refused(response)
             except httpx.TransportError as cause:
                 error = _unreached(link["upload_url"], cause)
-            if not is_transient(error) or attempt >= self._retries:
+            delay: float | None = backoff(attempt)
+            if isinstance(error, Refused):
+                delay = retry_delay(error, attempt, is_repeatable=True)
+            if delay is None or not is_transient(error) or attempt >= self._retries:
                 raise error
-            await sleep(backoff(attempt))
+            await sleep(delay)
             attempt += 1
 
     async def _registered(self, what: Content, progress: bool | None) -> AsyncFile:
@@ -473,18 +476,21 @@ class AsyncClient:
         )
         return AsyncJob(self, record)
 
-    async def estimate(self, **job: Any) -> records.Estimate:
+    async def estimate(self, *, atoms: int | None = None, **job: Any) -> records.Estimate:
         """What a job would take: steps, frames, bytes, hours. Nothing is submitted.
 
         Parameters
         ----------
+        atoms : int, optional
+            Instead of a system that is built: one of so many atoms.
         **job
             Fields of `JobCreateParams`, as for `submit`.
         """
         from . import _records as records
 
         asked = body("JobCreateParams", job)
-        preview = await self._json("POST", "/check/job", json=asked)
+        of = {} if atoms is None else {"atoms": atoms}
+        preview = await self._json("POST", "/check/job", params=of, json=asked)
         return _read(records.JobPreview, preview).estimate
 
     async def run(
@@ -723,16 +729,19 @@ class AsyncClient:
             target /= path.rsplit("/", 1)[1]
         if not target.parent.is_dir():
             raise FileNotFoundError(f"{target.parent}: no such folder")
-        attempt = 0
+        in_vain = furthest = 0
         while True:
             part = Part.left_behind(target)
+            # A large one may break any number of times, as long as something new arrives.
+            if part is not None and part.size > furthest:
+                in_vain, furthest = 0, part.size
             try:
                 return await self._transferred(path, target, part, accept, progress)
             except ConnectionFailed:
-                if attempt >= self._retries:
+                if in_vain >= self._retries:
                     raise
-            await sleep(backoff(attempt))
-            attempt += 1
+            await sleep(backoff(in_vain))
+            in_vain += 1
 
     async def _transferred(
         self, path: str, to: Path, part: Part | None, accept: str, progress: bool | None

@@ -809,36 +809,6 @@ class MarginSummary(BaseModel):
     """
 
 
-class MaskSelection(BaseModel):
-    """
-    What a mask selects of a system.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    system_id: str
-    """
-    Identifier of the system.
-    """
-    atoms: int
-    """
-    Number of atoms that are selected.
-    """
-    residues: int
-    """
-    Number of residues with selected atoms.
-    """
-    ranges: list[list[int]]
-    """
-    The first and the last atom of each run of selected atoms, numbers from 1 in ascending order.
-    """
-    warnings: list[str]
-    """
-    What may not have been meant, for people.
-    """
-
-
 class MissingResidues(BaseModel):
     """
     Residues that follow each other and are missing from a chain.
@@ -1058,6 +1028,44 @@ class ResidueName(BaseModel):
     index: int | None = None
     """
     Number by which masks count it, from 1, in a system that is built; absent for a residue of a file.
+    """
+
+
+class SelectedPart(BaseModel):
+    """
+    Residues of which a mask selects atoms.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    residue_name: str | None = None
+    """
+    Name of residues that are molecules of their own, such as `HOH`; absent of others.
+    """
+    first_residue: str
+    """
+    The first residue, as tables name it, for example `A:LEU42`.
+    """
+    last_residue: str | None = None
+    """
+    The last one; absent where there is one alone.
+    """
+    residues: int
+    """
+    Number of residues.
+    """
+    atoms: int
+    """
+    Number of their atoms that are selected.
+    """
+    mask: str | None = None
+    """
+    A mask of these residues, with all of their atoms; absent where it would be long.
+    """
+    atom_names: list[str]
+    """
+    Names of the atoms that are selected, each once.
     """
 
 
@@ -2007,6 +2015,40 @@ class MarginReport(BaseModel):
     warnings: list[str]
     """
     What to know about the request and the data that the margin rests on.
+    """
+
+
+class MaskSelection(BaseModel):
+    """
+    What a mask selects of a system.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    system_id: str
+    """
+    Identifier of the system.
+    """
+    atoms: int
+    """
+    Number of atoms that are selected.
+    """
+    residues: int
+    """
+    Number of residues with selected atoms.
+    """
+    ranges: list[list[int]]
+    """
+    The first and the last atom of each run of selected atoms, numbers from 1 in ascending order.
+    """
+    parts: list[SelectedPart] | None = None
+    """
+    What is selected, in the order of its atoms. Of a polymer the residues that follow each other in a chain are one part; of molecules of one residue each, such as water, all that have one name.
+    """
+    warnings: list[str]
+    """
+    What may not have been meant, for people.
     """
 
 

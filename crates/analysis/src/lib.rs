@@ -31,6 +31,7 @@ mod native;
 mod neighbours;
 mod parallel;
 mod params;
+mod part;
 mod pdb;
 mod points;
 mod prepare;
@@ -81,6 +82,7 @@ pub use membrane::Membrane;
 pub use mmcif::MmcifWriter;
 pub use native::NativeContacts;
 pub use params::{Files, Params, Parsed, Selected, analyze_files};
+pub use part::{Part, parts};
 pub use principal::PrincipalComponents;
 pub use rdf::Rdf;
 pub use read::{

@@ -37,6 +37,8 @@ pub(crate) struct Output {
     has_bars: bool,
     /// Standard output is somebody else's, as that of a protocol.
     is_silent: bool,
+    /// Of the terminal that standard output is.
+    width: Option<usize>,
     /// Warnings that have been shown: one is shown once, however often its record is looked at.
     warned: Arc<Mutex<HashSet<String>>>,
 }
@@ -71,6 +73,7 @@ impl Output {
             bars: MultiProgress::with_draw_target(target),
             has_bars,
             is_silent: false,
+            width: out.then(|| usize::from(console::Term::stdout().size().1)),
             warned: Arc::default(),
         }
     }
@@ -85,6 +88,7 @@ impl Output {
             bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
             has_bars: false,
             is_silent: true,
+            width: None,
             warned: Arc::default(),
         }
     }
@@ -186,6 +190,7 @@ impl Output {
         for (name, value) in members {
             let head = self.styled(DIM, &format!("{:width$}", label(&name)));
             let indent = "  ".repeat(depth);
+            let at = 2 * depth + width + 2;
             match value {
                 Value::Array(items) if items.is_empty() => {}
                 Value::Object(members) if members.is_empty() => {}
@@ -196,12 +201,12 @@ impl Output {
                     for (nth, item) in items.iter().enumerate() {
                         let head =
                             if nth == 0 { format!("{indent}{head}") } else { margin.clone() };
-                        let _ = writeln!(text, "{head}  {}", cell(item));
+                        let _ = writeln!(text, "{head}  {}", self.hung(&cell(item), at));
                     }
                 }
                 Value::Array(items) if items.iter().all(is_flat) => {
                     let items: Vec<String> = items.iter().map(cell).collect();
-                    let _ = writeln!(text, "{indent}{head}  {}", items.join(", "));
+                    let _ = writeln!(text, "{indent}{head}  {}", self.hung(&items.join(", "), at));
                 }
                 Value::Array(_) | Value::Object(_) => {
                     let _ = writeln!(text, "{indent}{}", self.styled(DIM, &name));
@@ -211,10 +216,35 @@ impl Output {
                     let _ = writeln!(text, "{indent}{head}  {}", self.status(&cell(value)));
                 }
                 _ => {
-                    let _ = writeln!(text, "{indent}{head}  {}", with_unit(within, &name, value));
+                    let shown = with_unit(within, &name, value);
+                    let _ = writeln!(text, "{indent}{head}  {}", self.hung(&shown, at));
                 }
             }
         }
+    }
+
+    /// A text that begins at a column, with lines between words that end before the terminal does and
+    /// begin there, too.
+    fn hung(&self, text: &str, at: usize) -> String {
+        let room = match self.width {
+            Some(width) if width >= at + LEAST_ROOM => width - at,
+            _ => return text.to_owned(),
+        };
+        let mut hung = String::new();
+        let mut used = 0;
+        for (nth, word) in text.split(' ').enumerate() {
+            let length = console::measure_text_width(word);
+            if nth > 0 && used + 1 + length > room {
+                let _ = write!(hung, "\n{:at$}", "");
+                used = 0;
+            } else if nth > 0 {
+                hung.push(' ');
+                used += 1;
+            }
+            hung.push_str(word);
+            used += length;
+        }
+        hung
     }
 
     /// Records as a JSON array, or as a table of some of their members, by JSON pointer.
@@ -380,6 +410,8 @@ impl Output {
     }
 }
 
+/// In less room than this lines are left to the terminal.
+const LEAST_ROOM: usize = 20;
 /// Between columns.
 const GAP: u16 = 2;
 /// So many characters of an identifier tell it from the others of an account, mostly; commands
@@ -649,24 +681,29 @@ fn of_two(number: f64, larger: &str, smaller: &str) -> String {
     }
 }
 
-/// The member whose number, from 0, is that of a replica; for people it is the one that its folder
-/// has, from 1.
-const REPLICA: &str = "batch_index";
+/// Members whose numbers begin with 0, each with what people know it by, from 1: that of a replica is
+/// the one of its folder, that of a stage the one of the bar.
+const FROM_ZERO: [(&str, &str); 2] = [("batch_index", "replica"), ("stage_index", "stage_number")];
 
 /// What a member is called for people.
 fn label(name: &str) -> &str {
-    if name == REPLICA { "replica" } else { name }
+    FROM_ZERO.iter().find(|(index, _)| *index == name).map_or(name, |(_, label)| label)
 }
 
-/// The number of a replica as its folder has it.
-fn replica(index: &serde_json::Number) -> String {
+/// Whether people know a member by another number.
+fn is_from_zero(name: &str) -> bool {
+    label(name) != name
+}
+
+/// The number from 1 of what has one from 0.
+fn from_one(index: &serde_json::Number) -> String {
     index.as_u64().map_or_else(|| index.to_string(), |index| index.saturating_add(1).to_string())
 }
 
 /// A member of a record for people, within another: with its unit, times with their age.
 fn with_unit(within: &str, name: &str, value: &Value) -> String {
     match value {
-        Value::Number(index) if name == REPLICA => replica(index),
+        Value::Number(index) if is_from_zero(name) => from_one(index),
         Value::Number(number) if name.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
             .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
@@ -691,7 +728,9 @@ fn with_unit(within: &str, name: &str, value: &Value) -> String {
 /// A member in a table: fractions in per cent, times by their age, sizes in units, money in cents.
 fn shown(pointer: &str, value: &Value) -> String {
     match value {
-        Value::Number(index) if pointer.ends_with(REPLICA) => replica(index),
+        Value::Number(index) if pointer.rsplit('/').next().is_some_and(is_from_zero) => {
+            from_one(index)
+        }
         Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
             .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
@@ -760,6 +799,20 @@ mod tests {
         assert_eq!(sheet.cells, [["job_1", "1"]]);
         let shown = Output::silent().readable(&job);
         assert_eq!(shown, "job_id   job_1\nreplica  1\n");
+        let progress = Output::silent().readable(&json!({"stage_index": 0, "stage_count": 4}));
+        assert_eq!(progress, "stage_number  1\nstage_count   4\n", "as the bar's 1/4");
+    }
+
+    #[test]
+    fn a_long_text_goes_on_below_where_it_began() {
+        let output = Output { width: Some(40), ..Output::silent() };
+        let record =
+            json!({"name": "x", "message": "one two three four five six seven eight nine ten"});
+        let expected =
+            "name     x\nmessage  one two three four five six\n         seven eight nine ten\n";
+        assert_eq!(output.readable(&record), expected);
+        let narrow = Output { width: Some(25), ..Output::silent() };
+        assert_eq!(narrow.readable(&record).lines().count(), 2, "words of their own are no help");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::{analysis, job, system, task};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::request::{Analysis, Job, System};
+use crate::request::{Analysis, System};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -16,7 +16,7 @@ pub(crate) enum Command {
     /// Of a job, as `molbox job estimate` does.
     ///
     /// Example: molbox estimate job --box-id box_… --time 10ns
-    Job(Box<task::Estimate<Job>>),
+    Job(Box<job::EstimateJob>),
     /// Of an analysis, as `molbox analysis estimate` does.
     ///
     /// Example: molbox estimate analysis --job-id job_… --rmsd '@CA'

@@ -30,7 +30,7 @@ pub(crate) enum Command {
     ///
     /// Example: molbox job estimate --box-id box_… --time 10ns
     #[command(visible_alias = "check")]
-    Estimate(Box<task::Estimate<Job>>),
+    Estimate(Box<EstimateJob>),
     /// Simulate further from where a job ended.
     Extend {
         /// Identifier; `latest` is the one submitted last.
@@ -97,6 +97,15 @@ pub(crate) enum Command {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct EstimateJob {
+    #[command(flatten)]
+    request: task::Estimate<Job>,
+    /// Instead of a system that is built: one of so many atoms. Masks are not checked then.
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, 1u64))]
+    atoms: Option<u64>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Submit {
     #[command(flatten)]
     request: Request<Job>,
@@ -112,11 +121,18 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     match command {
         Command::Submit(submit) => self::submit(context, *submit).await,
         Command::Estimate(estimate) => {
-            let mut checked = estimate.checked()?;
+            let EstimateJob { request, atoms } = *estimate;
+            let mut checked = request.checked()?;
             let client = context.workflow()?;
+            let check = match atoms {
+                Some(_) if checked.box_id.is_some() => {
+                    return Err(Failure::usage("give --atoms or --box-id, not both"));
+                }
+                Some(atoms) => client.job_check().atoms(atoms),
+                None => client.job_check(),
+            };
             refer(&client, &mut checked).await?;
-            let preview = client.job_check().body(checked).send().await?.into_inner();
-            task::estimated(context, &preview)
+            task::estimated(context, &*check.body(checked).send().await?)
         }
         Command::Extend { id, time, wait } => {
             let client = context.workflow()?;

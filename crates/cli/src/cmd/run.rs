@@ -12,7 +12,7 @@ use molbox::Error;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
 use molbox::workflow::Client;
 use molbox::workflow::types::{
-    AnalysisRequest, JobCreateParams, LocItem, Notice, SystemBuildRequest,
+    AnalysisRequest, Estimate, JobCreateParams, LocItem, Notice, SystemBuildRequest,
 };
 use molbox_analysis::Mask;
 use serde::Deserialize;
@@ -170,7 +170,7 @@ pub(crate) async fn begin(context: &Context, arguments: &Arguments) -> Result<Ru
     let has_old = gives_way(context, &folder, arguments.restart)?;
     let client = context.workflow()?;
     warn_of_unlikely(context, &plan.job)?;
-    check_job(&client, &plan.job).await?;
+    check_job(&client, &plan.job, None).await?;
     if has_old {
         make_way(&folder)?;
     }
@@ -190,9 +190,6 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
             None
         }
     };
-    if let Some(client) = &client {
-        check_job(client, &plan.job).await?;
-    }
     if !plan.built.is_empty() {
         context.output.note("files of a built system are read once they are registered");
     } else if let Some(client) = &client {
@@ -216,16 +213,26 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
         shown["resolved"]["system"] = checked["parameters"].clone();
         if is_known {
             shown["estimate"] = checked["estimate"].clone();
-            // Those of a job are known to the service once its system is built.
+            // Its jobs have theirs.
             if let Some(hours) = shown["estimate"].as_object_mut().and_then(|of| of.remove("hours"))
             {
                 shown["estimate"]["build_hours"] = hours;
             }
         }
     }
-    let atoms = shown["estimate"]["atoms"].as_u64();
     shown["resolved"]["job"] = with_defaults(&task::value(&plan.job)?);
-    shown["of_each_job"] = written(&shown["resolved"]["job"], atoms);
+    shown["of_each_job"] = written(&shown["resolved"]["job"]);
+    if let Some(client) = &client {
+        let atoms = shown["estimate"]["atoms"].as_u64();
+        let checked = check_job(client, &plan.job, atoms).await?;
+        if let Some(mut estimate) = checked {
+            // It is not submitted now, but when its system is built.
+            estimate.queue = None;
+            let estimate = task::value(&estimate)?;
+            task::note_untimed(context, &estimate);
+            shown["of_each_job"] = estimate;
+        }
+    }
     if context.output.is_json() {
         return context.output.json(&shown);
     }
@@ -254,16 +261,29 @@ fn warn_of_unlikely(context: &Context, job: &JobCreateParams) -> Result<(), Fail
 }
 
 /// Refuses what the service would refuse of a job on any system: its own is not built yet, and nobody
-/// wants to wait for that first.
-async fn check_job(client: &Client, job: &JobCreateParams) -> Result<(), Failure> {
+/// wants to wait for that first. Of one whose atoms are known, what the job would take.
+async fn check_job(
+    client: &Client,
+    job: &JobCreateParams,
+    atoms: Option<u64>,
+) -> Result<Option<Estimate>, Failure> {
     let mut request = job.clone();
+    // A service of an earlier version would take the newest system where none is named.
     request.box_id = Some(NO_SYSTEM.parse().expect("it has the form of an identifier"));
-    let Err(mut error) = client.job_check().body(request).send().await else { return Ok(()) };
+    let check = client.job_check().body(request);
+    let check = match atoms {
+        Some(atoms) => check.atoms(atoms),
+        None => check,
+    };
+    let mut error = match check.send().await {
+        Ok(checked) => return Ok(Some(checked.into_inner().estimate)),
+        Err(error) => error,
+    };
     if let Error::Refused(refusal) = &mut error {
         let is_of_system = |loc: &LocItem| *loc == LocItem::String("box_id".to_owned());
         refusal.violations.retain(|violation| !violation.loc.iter().any(is_of_system));
         if refusal.violations.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
     }
     Err(error.into())
@@ -371,9 +391,8 @@ fn stage_line(stage: &Value) -> String {
     parts.join(", ")
 }
 
-/// What a job with its defaults writes: steps and frames, and with the number of atoms the bytes of
-/// its trajectories. `frame_bytes` of the service's plans has the size of a frame.
-fn written(job: &Value, atoms: Option<u64>) -> Value {
+/// What a job with its defaults takes on any system: steps and frames.
+fn written(job: &Value) -> Value {
     let timestep_fs = job["integration_timestep"].as_f64().unwrap_or_default();
     let equilibration = job["equilibration"].as_array().into_iter().flatten();
     let stages = equilibration.chain(Some(&job["production"]).filter(|stage| stage.is_object()));
@@ -384,8 +403,7 @@ fn written(job: &Value, atoms: Option<u64>) -> Value {
         frames +=
             of_stage.checked_div(stage["traj_freq"].as_u64().unwrap_or_default()).unwrap_or(0);
     }
-    let bytes = atoms.map(|atoms| frames * (56 + 3 * (4 * atoms + 8)));
-    json!({"steps": steps, "frames": frames, "trajectory_bytes": bytes})
+    json!({"steps": steps, "frames": frames})
 }
 
 /// What the service knows a structure by: the registered file of the same name and size, or

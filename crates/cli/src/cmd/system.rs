@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
-use molbox::workflow::types::{SystemBuildRequest, SystemRecord};
+use molbox::workflow::types::{MaskSelection, SelectedPart, SystemBuildRequest, SystemRecord};
+use serde_json::{Value, json};
 
 use super::{file, task};
 use crate::context::Context;
@@ -19,13 +20,15 @@ pub(crate) enum Command {
     /// 150mM --wait
     #[command(visible_alias = "build")]
     Submit(Submit),
-    /// Show which atoms of a system a mask selects.
+    /// Show which atoms of a system a mask selects, and how masks name the residues that they are in;
+    /// without a mask, what there is to select.
     ///
     /// Example: molbox system atoms latest ':1-10@CA'
     Atoms {
         /// Identifier; `latest` is the one submitted last.
         id: String,
-        /// Amber mask.
+        /// Amber mask. Default: all atoms.
+        #[arg(default_value = "*", hide_default_value = true)]
         mask: String,
     },
     /// Download the structure of a system as mmCIF.
@@ -66,7 +69,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let client = context.workflow()?;
             let id = task::resolve::<SystemRecord>(&client, &id).await?;
             let selection = client.mask_view().system_id(&id).mask(&mask).send().await?;
-            return context.output.record(&task::value(&*selection)?);
+            return selected(context, &selection);
         }
         Command::Structure { id, mask, of, output } => {
             let client = context.workflow()?;
@@ -98,6 +101,50 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     refer(&client, &mut checked).await?;
     let record = client.system_submit().body(checked).send().await?.into_inner();
     task::submitted(context, &client, vec![record], wait).await
+}
+
+/// What a mask selects; for people with the masks that they need for others.
+fn selected(context: &Context, selection: &MaskSelection) -> Result<(), Failure> {
+    let mut shown = task::value(selection)?;
+    if context.output.is_json() {
+        return context.output.record(&shown);
+    }
+    if let Some(members) = shown.as_object_mut() {
+        members.shift_remove("ranges");
+        members.shift_remove("parts");
+    }
+    let run = |run: &Vec<u64>| match run[..] {
+        [first, last] if first < last => format!("{first}-{last}"),
+        _ => run.iter().map(u64::to_string).collect(),
+    };
+    let numbers: Vec<String> = selection.ranges.iter().map(run).collect();
+    if (1..=MOST_LISTED).contains(&numbers.len()) {
+        shown["numbers"] = format!("@{}", numbers.join(",")).into();
+    }
+    if let [part] = &selection.parts[..] {
+        shown["names"] = part.atom_names.join(", ").into();
+    }
+    context.output.record(&shown)?;
+    let rows: Vec<Value> = selection.parts.iter().map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    context.output.text("\n")?;
+    let columns =
+        [("RESIDUES", "/name"), ("COUNT", "/residues"), ("ATOMS", "/atoms"), ("MASK", "/mask")];
+    context.output.table(&columns, &rows)
+}
+
+/// So many runs of atoms are listed by their numbers.
+const MOST_LISTED: usize = 8;
+
+fn row(part: &SelectedPart) -> Value {
+    let name = match (&part.residue_name, &part.last_residue) {
+        (Some(name), Some(_)) => name.clone(),
+        (None, Some(last)) => format!("{} to {last}", part.first_residue),
+        (_, None) => part.first_residue.clone(),
+    };
+    json!({"name": name, "residues": part.residues, "atoms": part.atoms, "mask": part.mask})
 }
 
 /// Has a system name its files by their whole identifiers, or by their names.

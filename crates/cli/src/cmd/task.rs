@@ -242,7 +242,16 @@ pub(crate) fn estimated(context: &Context, preview: &impl Serialize) -> Result {
         return context.output.record(&preview);
     }
     context.output.warnings(&preview);
+    note_untimed(context, &preview["estimate"]);
     context.output.record(&Value::Object(readable(&preview["estimate"])))
+}
+
+/// Says why an estimate has no time, which is what most ask for one for.
+pub(super) fn note_untimed(context: &Context, estimate: &Value) {
+    let is_known = !estimate["atoms"].is_null() || !estimate["frames"].is_null();
+    if is_known && estimate["hours"].is_null() {
+        context.output.note("no time is told: nothing of the kind has run at this service yet");
+    }
 }
 
 /// What a dry run without a key could not find out.
@@ -259,6 +268,7 @@ pub(crate) async fn dry_run<P: Serialize>(
     if context.key.is_some() {
         let preview = value(&check(context.workflow()?).await?)?;
         context.output.warnings(&preview);
+        note_untimed(context, &preview["estimate"]);
         for (name, value) in readable(&preview["estimate"]) {
             let name = name.trim_end_matches("_bytes").replace('_', " ");
             context.output.note(&format!("{name}: {}", plain(&value)));

@@ -41,6 +41,8 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let system = resolved_system(&call, &request, &outside).await?;
     let built = simulate::System::of(&system)?;
     let parameters = simulate::resolve(app, &request, &built, outside)?;
+    let mut warnings: Vec<Notice> = stored(&warnings)?;
+    warnings.extend(notices(app, &parameters, &built)?);
     let task = NewTask {
         id: app.new_id(KIND.prefix()),
         account: call.account(),
@@ -50,7 +52,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         request: json(&request)?,
         parameters: json(&parameters)?,
         seed: parameters.seed as i64,
-        warnings: with_notices(app, &warnings, &parameters, &built)?,
+        warnings: json(&warnings)?,
         bytes: simulate::result_bytes(app, &parameters, &built)?,
         priority: priority(request.priority),
         created_at: app.now(),
@@ -61,34 +63,43 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
-    let system = resolved_system(&call, &request, &outside).await?;
-    let built = simulate::System::of(&system)?;
-    let parameters = simulate::resolve(app, &request, &built, outside)?;
+    let mut warnings: Vec<Notice> = stored(&warnings)?;
+    let (parameters, atoms, size) = if let Some(atoms) = call.whole("atoms") {
+        let parameters = simulate::resolve_unbuilt(app, &request, atoms, outside)?;
+        warnings.extend(unlikely::notices(&parameters));
+        let size = parameters.size(atoms);
+        (parameters, atoms, size)
+    } else {
+        let system = resolved_system(&call, &request, &outside).await?;
+        let built = simulate::System::of(&system)?;
+        let parameters = simulate::resolve(app, &request, &built, outside)?;
+        warnings.extend(notices(app, &parameters, &built)?);
+        let size = parameters.size_on(app, &built)?;
+        (parameters, built.atoms, size)
+    };
     let mut shown = serde_json::to_value(&parameters).map_err(ApiError::internal)?;
     if request.seed.is_none() {
         // The submission draws its own.
         shown.as_object_mut().and_then(|shown| shown.remove("seed"));
     }
-    let estimate = estimate::of_job(app, &parameters, &built).await?;
+    let estimate = estimate::of_job(app, &parameters, atoms, size).await?;
     answer::json(&JobPreview {
         parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
-        warnings: stored(&with_notices(app, &warnings, &parameters, &built)?)?,
+        warnings,
         estimate: with_place(&call, KIND, priority(request.priority), estimate),
         extra: Default::default(),
     })
 }
 
-/// The warnings about a request, JSON, with what of its parameters is probably not meant.
-fn with_notices(
+/// What of the parameters of a job is probably not meant.
+fn notices(
     app: &App,
-    warnings: &str,
     parameters: &simulate::Parameters,
     system: &simulate::System<'_>,
-) -> Result<String, ApiError> {
-    let mut warnings: Vec<Notice> = stored(warnings)?;
-    warnings.extend(unlikely::notices(parameters));
-    warnings.extend(unlikely::of_masks(app, parameters, system)?);
-    json(&warnings)
+) -> Result<Vec<Notice>, ApiError> {
+    let mut notices = unlikely::notices(parameters);
+    notices.extend(unlikely::of_masks(app, parameters, system)?);
+    Ok(notices)
 }
 
 /// The system that a job is to run on; with a refusal, everything else that cannot be run.

@@ -1,7 +1,10 @@
 //! Systems: building, listing, downloading.
 
 use axum::response::Response;
-use molbox::workflow::types::{MaskSelection, Notice, SystemBuildRequest, SystemPreview};
+use molbox::workflow::types::{
+    MaskSelection, Notice, SelectedPart, SystemBuildRequest, SystemPreview,
+};
+use molbox_analysis::{Part, parts};
 
 use super::file::{entry_to_come, provide_entry};
 use super::record_text::record;
@@ -123,11 +126,26 @@ pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
             residues: residues.len() as u64,
             // From 1, and the last one included, as masks have them.
             ranges: ranges.map(|run| vec![run.start as u64 + 1, run.end as u64]).collect(),
+            parts: parts(topology, &selection.atoms).into_iter().map(part).collect(),
             warnings: warnings.chain(without_images).collect(),
             extra: Default::default(),
         })
     });
     answer::json(&selection.await.map_err(ApiError::internal)??)
+}
+
+fn part(part: Part) -> SelectedPart {
+    let Part { name, first, last, residues, atoms, mask, atom_names } = part;
+    SelectedPart {
+        residue_name: name,
+        first_residue: first,
+        last_residue: last,
+        residues: residues as u64,
+        atoms: atoms as u64,
+        mask,
+        atom_names,
+        extra: Default::default(),
+    }
 }
 
 pub(crate) async fn system_structure(call: Call) -> Result<Response, ApiError> {

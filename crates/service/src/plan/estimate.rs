@@ -4,7 +4,7 @@ use molbox::Finite;
 use molbox::workflow::types::Estimate;
 
 use super::build::{BoxSize, BuildPlan};
-use super::simulate::{Parameters, System};
+use super::simulate::{Parameters, Size};
 use super::solute::{Solute, SoluteSize};
 use crate::app::App;
 use crate::db;
@@ -35,25 +35,25 @@ const PER_SURFACE_ATOM: f64 = 2.92;
 /// Moles of water in a litre, as `addSolvent` counts ions by.
 const WATER_MOLAR: f64 = 55.4;
 
-/// What a job of these parameters would take.
+/// What a job of these parameters would take, on a system of so many atoms.
 pub(crate) async fn of_job(
     app: &App,
     parameters: &Parameters,
-    system: &System<'_>,
+    atoms: u64,
+    size: Size,
 ) -> Result<Estimate, ApiError> {
-    let size = parameters.size_on(app, system)?;
     let asked = Asked {
         threads: expected_threads(app).await?,
-        atoms: system.atoms,
+        atoms,
         cutoff_nm: parameters.cutoff_nm(),
         minimise_steps: parameters.minimization_steps(),
         steps: size.steps,
     };
     let seconds = speed::job_seconds(&app.db.speeds(Kind::Job).await?, &asked);
     Ok(Estimate {
-        atoms: Some(system.atoms),
+        atoms: Some(atoms),
         waters: None,
-        memory_bytes: Some(bytes(JOB_BYTES + JOB_BYTES_PER_ATOM * system.atoms as f64)),
+        memory_bytes: Some(bytes(JOB_BYTES + JOB_BYTES_PER_ATOM * atoms as f64)),
         steps: Some(size.steps),
         frames: Some(size.frames),
         trajectory_bytes: Some(size.trajectory_bytes),
@@ -75,7 +75,8 @@ pub(crate) async fn of_system(
     account: i64,
     entry: Option<Vec<u8>>,
 ) -> Result<Estimate, ApiError> {
-    let Some(Size { atoms, waters, cell, middle_nm }) = size_of_system(app, plan, account, entry).await?
+    let Some(Extent { atoms, waters, cell, middle_nm }) =
+        size_of_system(app, plan, account, entry).await?
     else {
         return Ok(unknown());
     };
@@ -113,7 +114,7 @@ pub(super) fn unknown() -> Estimate {
 }
 
 /// What a system will have, and where its box lies in the coordinates of its files.
-struct Size {
+struct Extent {
     atoms: u64,
     waters: u64,
     cell: BoxSize,
@@ -125,7 +126,7 @@ async fn size_of_system(
     plan: &BuildPlan,
     account: i64,
     entry: Option<Vec<u8>>,
-) -> Result<Option<Size>, ApiError> {
+) -> Result<Option<Extent>, ApiError> {
     if plan.has_membrane() || plan.is_built() {
         return Ok(None);
     }
@@ -156,11 +157,11 @@ async fn size_of_system(
     Ok(counted.filter(|size| size.atoms <= max))
 }
 
-fn size(plan: &BuildPlan, solute: &Solute) -> Size {
+fn size(plan: &BuildPlan, solute: &Solute) -> Extent {
     let SoluteSize { middle_nm, extent_nm, radius_nm } = solute.size();
     let cell = plan.box_size(extent_nm, radius_nm);
     let (atoms, waters) = atoms_and_waters(plan, solute, &cell);
-    Size { atoms, waters, cell, middle_nm }
+    Extent { atoms, waters, cell, middle_nm }
 }
 
 /// What the files of a plan hold, the structure first; none when one of them cannot be read.

@@ -32,6 +32,8 @@ pub(crate) struct Parameters {
     batch_index: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_name: Option<String>,
+    /// Empty where a job on a system that is yet to be built is checked.
+    #[serde(skip_serializing_if = "String::is_empty")]
     box_id: String,
     equilibration: Vec<Equilibration>,
     /// Of a job from before there was a choice: the only one.
@@ -273,8 +275,27 @@ pub(crate) fn violations(
     request: &JobCreateParams,
     outside: Vec<ValidationError>,
 ) -> Vec<ValidationError> {
-    let box_id = request.box_id.as_ref().map_or("", |id| id.as_str());
-    joined(outside, check(&Parameters::new(app, request, box_id, &DefaultMasks::default())))
+    joined(outside, check(&Parameters::unbuilt(app, request)))
+}
+
+/// The parameters with defaults of a job on a system that is yet to be built, of which nothing is
+/// known but how many atoms it has.
+///
+/// # Errors
+///
+/// 422 with `outside` and everything else that cannot be run on any system of that size.
+pub(crate) fn resolve_unbuilt(
+    app: &App,
+    request: &JobCreateParams,
+    atoms: u64,
+    outside: Vec<ValidationError>,
+) -> Result<Parameters, ApiError> {
+    let parameters = Parameters::unbuilt(app, request);
+    let mut problems = check(&parameters);
+    let excess = excess_of(app, &parameters, &written(&parameters, atoms, 0))?;
+    problems.extend(excess.map(|excess| excess.of_submission()));
+    let problems = joined(outside, problems);
+    if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
 }
 
 /// The parameters of a job whose production goes on for `time` ns more.
@@ -331,8 +352,9 @@ impl Written {
     }
 }
 
-/// All that a job of these parameters would write on a system, with so many atoms in its excerpt.
-fn written(parameters: &Parameters, system: &System<'_>, excerpt_atoms: u64) -> Vec<Written> {
+/// All that a job of these parameters would write on a system of so many atoms, with so many in its
+/// excerpt.
+fn written(parameters: &Parameters, atoms: u64, excerpt_atoms: u64) -> Vec<Written> {
     let production = parameters.production.iter().map(|run| (None, run));
     let equilibration = parameters.equilibration.iter().enumerate();
     let equilibration = equilibration.map(|(index, stage)| (Some(index), &stage.run));
@@ -356,7 +378,7 @@ fn written(parameters: &Parameters, system: &System<'_>, excerpt_atoms: u64) -> 
         }
         let of =
             |field, record, every, bytes| Written { stage, field, record, steps, every, bytes };
-        out.push(of("traj_freq", "frame", run.traj_freq, frame_bytes(system.atoms)));
+        out.push(of("traj_freq", "frame", run.traj_freq, frame_bytes(atoms)));
         out.push(of("log_freq", "line", run.log_freq, LOG_LINE_BYTES));
     }
     out
@@ -392,7 +414,8 @@ pub(crate) fn result_bytes(
     system: &System<'_>,
 ) -> Result<i64, ApiError> {
     let excerpt_atoms = excerpt_atoms(app, parameters, system)?;
-    let total: u128 = written(parameters, system, excerpt_atoms).iter().map(Written::size).sum();
+    let files = written(parameters, system.atoms, excerpt_atoms);
+    let total: u128 = files.iter().map(Written::size).sum();
     Ok(i64::try_from(total).unwrap_or(i64::MAX))
 }
 
@@ -411,8 +434,17 @@ pub(crate) fn excess(
     parameters: &Parameters,
     system: &System<'_>,
 ) -> Result<Option<Excess>, ApiError> {
+    let excerpt_atoms = excerpt_atoms(app, parameters, system)?;
+    excess_of(app, parameters, &written(parameters, system.atoms, excerpt_atoms))
+}
+
+/// The same of the files that it would write.
+fn excess_of(
+    app: &App,
+    parameters: &Parameters,
+    files: &[Written],
+) -> Result<Option<Excess>, ApiError> {
     let timestep_fs = parameters.integration_timestep.get();
-    let files = written(parameters, system, excerpt_atoms(app, parameters, system)?);
     let Some(largest) = files.iter().copied().max_by_key(Written::size) else { return Ok(None) };
     let total = files.iter().map(Written::size).sum();
     let limits = &app.config.limits;
@@ -538,6 +570,12 @@ impl Parameters {
         restraints.chain(excerpt)
     }
 
+    /// Those of a request on a system that is not there: without masks that were chosen for it.
+    fn unbuilt(app: &App, request: &JobCreateParams) -> Self {
+        let box_id = request.box_id.as_ref().map_or("", |id| id.as_str());
+        Self::new(app, request, box_id, &DefaultMasks::default())
+    }
+
     /// Those of a request, with every default.
     fn new(app: &App, request: &JobCreateParams, box_id: &str, masks: &DefaultMasks) -> Self {
         let default = &DEFAULTS.job;
@@ -580,7 +618,7 @@ impl Parameters {
         }
     }
 
-    /// What a job of these comes to on a system, its excerpt with it.
+    /// What a job of these comes to on a built system, its excerpt with it.
     pub(crate) fn size_on(&self, app: &App, system: &System<'_>) -> Result<Size, ApiError> {
         let mut size = self.size(system.atoms);
         let excerpt_atoms = excerpt_atoms(app, self, system)?;

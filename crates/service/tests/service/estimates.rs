@@ -134,6 +134,37 @@ async fn a_job_writes_as_much_as_was_estimated_and_others_take_as_long() {
     let after = check().await.unwrap();
     let hours = after.estimate.hours.expect("a job was measured").get();
     assert!(hours > 0.0 && hours < 1.0, "{hours}");
+
+    let unbuilt = JobCreateParams { box_id: None, ..job };
+    let unbuilt = molbox.job_check().atoms(atoms).body(unbuilt).send().await.unwrap();
+    assert_eq!(unbuilt.estimate, after.estimate, "on a system of that size, built or not");
+    assert_eq!(unbuilt.parameters.box_id, None);
+}
+
+#[tokio::test]
+async fn a_job_on_a_system_that_is_not_built_is_checked_as_far_as_its_size_tells() {
+    let service = Service::start();
+    let key = service.key("ada");
+    for (body, expected) in [
+        (json!({"temperature": -1}), ("greater_than_equal", json!(["body", "temperature"]))),
+        (
+            json!({"production": {"time": 1e6, "traj_freq": 1}}),
+            ("results_too_large", json!(["body", "production", "traj_freq"])),
+        ),
+    ] {
+        let (status, refusal) = post(&service, &key, "/check/job?atoms=20000", &body).await;
+        assert_eq!(status, 422, "{refusal}");
+        let violations = refusal["detail"].as_array().unwrap();
+        assert_eq!(violations.len(), 1, "of no system: {refusal}");
+        assert_eq!(
+            (violations[0]["type"].as_str().unwrap(), violations[0]["loc"].clone()),
+            expected
+        );
+    }
+    let asked = json!({"box_id": "box_00000000000000000000", "temperature": 3100});
+    let (status, preview) = post(&service, &key, "/check/job?atoms=20000", &asked).await;
+    assert_eq!((status, &preview["estimate"]["atoms"]), (200, &json!(20000)), "{preview}");
+    assert_eq!(preview["warnings"][0]["code"], "unlikely_value");
 }
 
 /// Names and sizes of the plain files in a folder.

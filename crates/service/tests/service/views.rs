@@ -164,6 +164,9 @@ async fn masks_structures_and_parts_of_trajectories_are_read_without_the_whole()
     let oxygens = molbox.mask_view().system_id(id).mask(":1-3@O").send().await.unwrap();
     assert_eq!((oxygens.atoms, oxygens.residues), (3, 3));
     assert_eq!(oxygens.ranges, [[1, 1], [4, 4], [7, 7]]);
+    let [water] = &oxygens.parts[..] else { panic!("water is one part: {:?}", oxygens.parts) };
+    assert_eq!((water.residue_name.as_deref(), water.mask.as_deref()), (Some("HOH"), Some(":1-3")));
+    assert_eq!((water.residues, water.atoms, &water.atom_names[..]), (3, 3, &["O".to_owned()][..]));
     let none = molbox.mask_view().system_id(id).mask(":WAT").send().await.unwrap();
     assert_eq!((none.atoms, none.ranges.len()), (0, 0));
     assert!(none.warnings.iter().any(|warning| warning.contains("HOH")), "{:?}", none.warnings);
