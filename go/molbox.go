@@ -38,6 +38,8 @@ const (
 	// An error's body is read up to here, and a record's.
 	maxErrorBytes  = 1 << 20
 	maxRecordBytes = 256 << 20
+	// So much of a text that is no answer of the service is shown.
+	maxWords = 200
 )
 
 // What may be asked for again when nobody knows whether it was done: an idempotency key goes with it.
@@ -75,8 +77,10 @@ func New(baseURL, key string) (*Client, error) {
 			return http.ErrUseLastResponse
 		}
 		if len(via) > 5 {
-			return errors.New("more than 5 redirects")
+			return fmt.Errorf("more than 5 %w", errRedirects)
 		}
+		// The path has identifiers of the account, and no other server needs it.
+		request.Header.Del("referer")
 		if request.URL.Scheme != via[0].URL.Scheme || request.URL.Host != via[0].URL.Host {
 			request.Header.Del("x-api-key")
 		}
@@ -120,8 +124,11 @@ type Refusal struct {
 	Violations []workflow.ValidationError
 	// RequestID is what to give to whoever runs the service.
 	RequestID string
+	// RetryAfter is how long the service wants to have waited before the request is sent again.
+	RetryAfter time.Duration
 
-	retryAfter time.Duration
+	// What a proxy on the way answers, which knows no violations.
+	words string
 }
 
 func (r *Refusal) Error() string {
@@ -131,6 +138,9 @@ func (r *Refusal) Error() string {
 		if path := Path(violation); path != "" {
 			texts[i] = path + ": " + violation.Msg
 		}
+	}
+	if len(texts) == 0 && r.words != "" {
+		texts = []string{r.words}
 	}
 	return fmt.Sprintf("refused with %d: %s", r.Status, strings.Join(texts, "; "))
 }
@@ -234,15 +244,33 @@ func (c *Client) once(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %w to %s; give that address", origin, errRedirects, answer.Header.Get("location"))
 	}
 	refusal := &Refusal{Status: answer.StatusCode, RequestID: answer.Header.Get("x-request-id")}
-	if seconds, err := strconv.Atoi(answer.Header.Get("retry-after")); err == nil {
-		refusal.retryAfter = time.Duration(seconds) * time.Second
+	after := answer.Header.Get("retry-after")
+	if seconds, err := strconv.Atoi(after); err == nil {
+		refusal.RetryAfter = time.Duration(seconds) * time.Second
+	} else if date, err := http.ParseTime(after); err == nil {
+		refusal.RetryAfter = max(0, time.Until(date))
 	}
+	// What cannot be read to its end is shown as far as it came.
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorBytes))
 	var body workflow.HTTPValidationError
-	// A proxy's page has no violations; the status says what there is to say.
-	if json.NewDecoder(io.LimitReader(answer.Body, maxErrorBytes)).Decode(&body) == nil && body.Detail != nil {
+	if json.Unmarshal(text, &body) == nil && body.Detail != nil {
 		refusal.Violations = *body.Detail
+	} else {
+		refusal.words = wordsOf(string(text))
 	}
 	return nil, refusal
+}
+
+var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]*)</title>`)
+
+// wordsOf is what a proxy on the way answers, in a sentence.
+func wordsOf(text string) string {
+	if found := title.FindStringSubmatch(text); found != nil {
+		page := strings.Join(strings.Fields(found[1]), " ")
+		return fmt.Sprintf("the answer is a web page, %q, of a proxy on the way or of another server", page)
+	}
+	words := []rune(strings.TrimSpace(text))
+	return string(words[:min(len(words), maxWords)])
 }
 
 func (c *Client) repeat(
@@ -280,7 +308,7 @@ func delayAfter(err error, nth int, canRepeat bool) (time.Duration, bool) {
 	default:
 		return 0, false
 	}
-	return max(backoff, refusal.retryAfter), refusal.retryAfter <= longestDelay
+	return max(backoff, refusal.RetryAfter), refusal.RetryAfter <= longestDelay
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

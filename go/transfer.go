@@ -68,6 +68,11 @@ func (c *Client) Upload(ctx context.Context, path string, options UploadOptions)
 		registration.Type = &options.Type
 	}
 	record, err := Post[workflow.FileRecord](ctx, c, "/submit/file/", registration)
+	var refusal *Refusal
+	if errors.As(err, &refusal) && refusal.Status == http.StatusUnprocessableEntity {
+		// It would be in the account's list for a day. Why it was refused is what is told, also when it stays.
+		_ = Delete(ctx, c, "/info/file/"+url.PathEscape(link.FileId))
+	}
 	if err == nil && record.Sha256 != nil && *record.Sha256 != digest {
 		err = fmt.Errorf("%s: %w", path, ErrDamaged)
 	}
@@ -166,7 +171,8 @@ func (c *Client) receive(ctx context.Context, path, kind string, to io.Writer) e
 	digest := sha256.New()
 	var done int64
 	var etag string
-	for failures := 0; ; failures++ {
+	// Breaks after which nothing has come: a large content may break any number of times.
+	for inVain := 0; ; inVain++ {
 		header := http.Header{"Accept": {accept}}
 		if done > 0 {
 			header.Set("Range", fmt.Sprintf("bytes=%d-", done))
@@ -188,7 +194,10 @@ func (c *Client) receive(ctx context.Context, path, kind string, to io.Writer) e
 		if err == nil {
 			return errors.Join(closed, isWhole(etag, hasLength, digest))
 		}
-		if etag == "" || failures >= c.Retries || ctx.Err() != nil {
+		if n > 0 {
+			inVain = 0
+		}
+		if etag == "" || inVain >= c.Retries || ctx.Err() != nil {
 			return fmt.Errorf("after %d bytes: %w", done, err)
 		}
 	}

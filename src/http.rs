@@ -433,7 +433,13 @@ fn retry_delay(response: &Response, repeatable: bool, attempt: u32) -> Option<Du
     if !may_repeat {
         return None;
     }
-    match retry_after(response.headers()) {
+    delay(retry_after(response.headers()), attempt)
+}
+
+/// How long to wait before something is done again, with what the answer has asked for; none when
+/// that is too long.
+pub(crate) fn delay(wanted: Option<Duration>, attempt: u32) -> Option<Duration> {
+    match wanted {
         // Those who are told the same time do not come back together.
         Some(after) => (after <= LONGEST_DELAY).then(|| after + backoff(0) / 2),
         None => Some(backoff(attempt)),

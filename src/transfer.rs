@@ -375,12 +375,17 @@ async fn put(
         let Err(error) = unless_idle(client.inner.idle_timeout, moved, sent).await else {
             return Ok(());
         };
-        if !error.is_transient() || attempt == client.inner.retries {
+        let is_over = !error.is_transient() || attempt == client.inner.retries;
+        let wanted = match &error {
+            Error::Refused(refusal) => refusal.retry_after,
+            _ => None,
+        };
+        let Some(delay) = http::delay(wanted, attempt).filter(|_| !is_over) else {
             return Err(error);
-        }
+        };
         let Some(again) = source.open().await? else { return Err(error) };
         content = again;
-        sleep(http::backoff(attempt)).await;
+        sleep(delay).await;
         attempt += 1;
     }
 }
@@ -506,16 +511,10 @@ impl<'a> Download<'a> {
 
     async fn run(self) -> Result<PathBuf, Error> {
         let mut part = Part::left_behind(&self.to).await?;
-        let mut attempt = 0;
-        loop {
-            match self.transfer(&mut part).await {
-                Ok(()) => break,
-                Err(error) if error.is_transient() && attempt < self.client.inner.retries => {
-                    sleep(http::backoff(attempt)).await;
-                    attempt += 1;
-                }
-                Err(error) => return Err(error),
-            }
+        let mut breaks = Breaks::default();
+        while let Err(error) = self.transfer(&mut part).await {
+            let size = part.as_ref().map_or(0, |part| part.arrived.size);
+            breaks.after(error, size, self.client.inner.retries).await?;
         }
         part.expect("a transfer that ended well").finish(&self.to).await
     }
@@ -630,21 +629,39 @@ async fn copy(
     to: &mut (impl AsyncWrite + Send + Unpin),
 ) -> Result<u64, Error> {
     let mut arrived = Arrived::default();
-    let mut attempt = 0;
-    loop {
-        match receive(client, content, &mut arrived, to).await {
-            Ok(()) => break,
-            Err(error) if error.is_transient() && attempt < client.inner.retries => {
-                sleep(http::backoff(attempt)).await;
-                attempt += 1;
-            }
-            Err(error) => return Err(error),
-        }
+    let mut breaks = Breaks::default();
+    while let Err(error) = receive(client, content, &mut arrived, to).await {
+        breaks.after(error, arrived.size, client.inner.retries).await?;
     }
     to.flush().await.map_err(Error::Write)?;
     let size = arrived.size;
     arrived.check().map_err(|message| Error::Damaged { path: None, message })?;
     Ok(size)
+}
+
+/// How often a transfer has broken without anything new having arrived: a large one may break any
+/// number of times.
+#[derive(Default)]
+struct Breaks {
+    in_vain: u32,
+    furthest: u64,
+}
+
+impl Breaks {
+    /// Waits until it may be resumed after an error, with so many bytes there.
+    async fn after(&mut self, error: Error, size: u64, retries: u32) -> Result<(), Error> {
+        if size > self.furthest {
+            (self.furthest, self.in_vain) = (size, 0);
+        }
+        // What is refused has been asked for again already.
+        let has_broken = error.is_transient() && !matches!(error, Error::Refused(_));
+        if !has_broken || self.in_vain >= retries {
+            return Err(error);
+        }
+        sleep(http::backoff(self.in_vain)).await;
+        self.in_vain += 1;
+        Ok(())
+    }
 }
 
 /// Writes what is missing of a content.

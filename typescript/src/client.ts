@@ -1,6 +1,7 @@
 // Calls with the types of the document: a path and a method know what they take and give.
 
 import { Connection, type Call, type ConnectionOptions } from "./connection.js";
+import { ConnectionError, MolboxError } from "./errors.js";
 import type { paths as MarginPaths } from "./margin.js";
 
 export type { MarginPaths };
@@ -87,7 +88,22 @@ export class Client<Paths extends object> {
       return encodeURIComponent(String(value));
     });
     const answer = await this.connection.send({ method, path: filled, ...rest });
-    return (answer.status === 204 ? undefined : await answer.json()) as T;
+    return (answer.status === 204 ? undefined : await read(answer, `${method} ${template}`)) as T;
+  }
+}
+
+/** What an answer has as JSON. */
+async function read(answer: Response, call: string): Promise<unknown> {
+  let text: string;
+  try {
+    text = await answer.text();
+  } catch (cause) {
+    throw new ConnectionError(`${call}: the answer broke off`, { cause });
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    throw new MolboxError(`${call}: what answered is not the service: ${text.slice(0, 200)}`, { cause });
   }
 }
 

@@ -30,9 +30,14 @@ const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 60_000;
 const MAX_REDIRECTS = 5;
 const MAX_ERROR_CHARS = 1 << 20;
+/** So much of a text that is no answer of the service is shown. */
+const MAX_WORDS = 200;
 const TRANSIENT = [429, 502, 503, 504];
 /** What may be asked for again when nobody knows whether it was done: an idempotency key goes with it. */
 const REPEATABLE = /^\/(submit\/(file|system|job|analysis)|extend|retry|cancel|check|margin)\b/;
+
+/** Another address, to which the request is not taken: it is the same when asked again. */
+class Redirected extends ConnectionError {}
 
 export class Connection {
   readonly baseUrl: string;
@@ -71,7 +76,11 @@ export class Connection {
 
   /** An answer of another address, which gets no key. */
   async sendWithoutKey(url: string, request: RequestInit, signal?: AbortSignal): Promise<Response> {
-    return this.repeated(true, signal, async () => this.#answered(url, { ...request, redirect: "error" }, signal));
+    return this.repeated(true, signal, async () => {
+      const answer = await this.#answered(url, { ...request, redirect: "manual" }, signal);
+      if (answer.ok) return answer;
+      throw new Redirected(`${new URL(url).origin}: redirects, which the link of an upload must not`);
+    });
   }
 
   /** Tries again after errors that pass, as far as it may be done twice. */
@@ -95,14 +104,14 @@ export class Connection {
       if (new URL(url).origin === origin) headers["x-api-key"] = this.#key;
       const answer = await this.#answered(url, { ...request, headers, redirect: "manual" }, call.signal);
       if (answer.type === "opaqueredirect") {
-        throw new ConnectionError(`${this.baseUrl}: redirects, and browsers hide where to; give that address`);
+        throw new Redirected(`${this.baseUrl}: redirects, and browsers hide where to; give that address`);
       }
       const to = answer.headers.get("location");
       if (answer.status < 300 || answer.status >= 400 || answer.status === 304 || !to) return answer;
-      if (request.method !== "GET") throw new ConnectionError(`${url}: redirects to ${to}; give that address`);
+      if (request.method !== "GET") throw new Redirected(`${url}: redirects to ${to}; give that address`);
       url = new URL(to, url).href;
     }
-    throw new ConnectionError(`${this.baseUrl}: more than ${MAX_REDIRECTS} redirects`);
+    throw new Redirected(`${this.baseUrl}: more than ${MAX_REDIRECTS} redirects`);
   }
 
   async #answered(url: string, request: RequestInit, signal?: AbortSignal): Promise<Response> {
@@ -136,29 +145,40 @@ function delayAfter(error: unknown, nth: number, canRepeat: boolean): number | u
     // These two say that the request was not begun.
     const isUntouched = error.status === 429 || error.status === 503;
     if (!isUntouched && !canRepeat) return undefined;
-    const wanted = retryAfter.get(error);
-    if (wanted !== undefined && wanted > LONGEST_DELAY_MS) return undefined;
-    return Math.max(backoff, wanted ?? 0);
+    const wanted = 1000 * (error.retryAfter ?? 0);
+    return wanted > LONGEST_DELAY_MS ? undefined : Math.max(backoff, wanted);
   }
-  return error instanceof ConnectionError && canRepeat ? backoff : undefined;
+  const mayPass = error instanceof ConnectionError && !(error instanceof Redirected);
+  return mayPass && canRepeat ? backoff : undefined;
 }
-
-/** What the service wants to have waited, in milliseconds. */
-const retryAfter = new WeakMap<RefusedError, number>();
 
 async function refusal(answer: Response): Promise<RefusedError> {
   let violations: Violation[] = [];
+  let text = "";
   try {
-    const text = (await answer.text()).slice(0, MAX_ERROR_CHARS);
+    text = (await answer.text()).slice(0, MAX_ERROR_CHARS);
     const body = JSON.parse(text) as { detail?: unknown };
     if (Array.isArray(body.detail)) violations = body.detail as Violation[];
   } catch {
-    // A proxy's page, or no body at all; the status says what there is to say.
+    // A proxy's page, or no body at all.
   }
-  const error = new RefusedError(answer.status, violations, answer.headers.get("x-request-id") ?? undefined);
-  const seconds = Number(answer.headers.get("retry-after") ?? Number.NaN);
-  if (Number.isFinite(seconds)) retryAfter.set(error, 1000 * seconds);
-  return error;
+  const requestId = answer.headers.get("x-request-id") ?? undefined;
+  const words = violations.length > 0 ? undefined : wordsOf(text);
+  return new RefusedError(answer.status, violations, requestId, secondsOf(answer.headers.get("retry-after")), words);
+}
+
+/** What a proxy on the way answers, in a sentence. */
+function wordsOf(text: string): string {
+  const title = /<title[^>]*>([^<]*)<\/title>/i.exec(text)?.[1]?.replace(/\s+/g, " ").trim();
+  return title ? `the answer is a web page, "${title}", of a proxy on the way or of another server` : text.trim().slice(0, MAX_WORDS);
+}
+
+/** The seconds of `retry-after`, which has a number or a date. */
+function secondsOf(text: string | null): number | undefined {
+  if (text === null) return undefined;
+  if (/^\s*\d+\s*$/.test(text)) return Number(text);
+  const date = Date.parse(text);
+  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
 }
 
 function queryOf(query: Record<string, unknown> = {}): string {

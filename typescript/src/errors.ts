@@ -22,11 +22,16 @@ export class RefusedError extends MolboxError {
     readonly violations: readonly Violation[],
     /** What to give to whoever runs the service. */
     readonly requestId: string | undefined,
+    /** How many seconds the service wants to have waited before the request is sent again. */
+    readonly retryAfter?: number,
+    /** What was answered by a proxy on the way, which knows no violations. */
+    text?: string,
   ) {
     const shown = violations.map(({ loc, msg }) => {
       const place = loc.filter((step, at) => at > 0 || step !== "body").join(".");
       return place ? `${place}: ${msg}` : msg;
     });
+    if (text) shown.push(text);
     super(`refused with ${status}${shown.length ? `: ${shown.join("; ")}` : ""}`);
   }
 }

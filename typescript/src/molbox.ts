@@ -2,7 +2,7 @@
 
 import { Client } from "./client.js";
 import { sleep } from "./connection.js";
-import { ConnectionError, DamagedError, MolboxError, TaskFailedError, TimedOutError } from "./errors.js";
+import { ConnectionError, DamagedError, MolboxError, RefusedError, TaskFailedError, TimedOutError } from "./errors.js";
 import { messages } from "./events.js";
 import { Sha256 } from "./sha256.js";
 import type { components, paths as WorkflowPaths } from "./workflow.js";
@@ -59,9 +59,13 @@ export class Molbox extends Client<WorkflowPaths> {
     }
     const headers: Record<string, string> = link.content_type ? { "content-type": link.content_type } : {};
     await this.connection.sendWithoutKey(link.upload_url, { method: "PUT", headers, body: bytes as BodyInit }, signal);
-    const registered = await this.post("/submit/file/", {
-      body: { file_id: link.file_id, format: extension, name: name ?? usualName(file, ending), type },
-      signal,
+    const registration = { file_id: link.file_id, format: extension, name: name ?? usualName(file, ending), type };
+    const registered = await this.post("/submit/file/", { body: registration, signal }).catch(async (error: unknown) => {
+      // It would be in the account's list for a day. What is thrown is why it was refused, also when it stays.
+      if (error instanceof RefusedError && error.status === 422) {
+        await this.delete("/info/file/{file_id}", { path: { file_id: link.file_id } }).catch(() => undefined);
+      }
+      throw error;
     });
     const digest = new Sha256().update(bytes).hex();
     if (registered.sha256 !== undefined && registered.sha256 !== digest) {
@@ -187,7 +191,9 @@ export class Molbox extends Client<WorkflowPaths> {
     let done = 0;
     let etag: string | undefined;
     let size: number | undefined;
-    for (let failures = 0; ; ) {
+    // Breaks after which nothing has come: a large content may break any number of times.
+    for (let inVain = 0; ; ) {
+      const before = done;
       const headers: Record<string, string> = { accept };
       if (done > 0 && etag) Object.assign(headers, { range: `bytes=${done}-`, "if-range": etag });
       const answer: Response = await this.connection.send({ method: "GET", path, headers, signal });
@@ -210,10 +216,11 @@ export class Molbox extends Client<WorkflowPaths> {
         break;
       } catch (cause) {
         signal?.throwIfAborted();
-        failures += 1;
-        if (!etag || failures > this.connection.retries) {
+        if (done > before) inVain = 0;
+        if (!etag || inVain >= this.connection.retries) {
           throw new ConnectionError(`${id}: the transfer broke after ${done} bytes`, { cause });
         }
+        inVain += 1;
       } finally {
         // Whoever stops reading early ends the transfer, too.
         await reader.cancel().catch(() => undefined);

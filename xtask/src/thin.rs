@@ -41,11 +41,34 @@ pub fn typescript() -> Result<Command> {
     for project in ["tsconfig.json", "tsconfig.build.json"] {
         quiet(Command::new(bin.join("tsc")).args(["--project", project]).current_dir(&folder))?;
     }
-    quiet(Command::new("node").args(["--test", "out/test/client.test.js"]).current_dir(&folder))?;
+    cases(&folder)?;
+    let tests = ["--test", "out/test/client.test.js", "out/test/cases.test.js"];
+    quiet(Command::new("node").args(tests).current_dir(&folder))?;
     packed(&folder)?;
     let mut program = Command::new("node");
     program.arg(folder.join("out/test/live.js"));
     Ok(program)
+}
+
+/// Writes the table of what all clients do, with its examples in it, beside the tests of one.
+fn cases(folder: &Path) -> Result<()> {
+    let text = fs::read_to_string(root().join("clients/cases.yaml"))?;
+    let mut cases: Vec<Value> = serde_saphyr::from_str(&text).context("read clients/cases.yaml")?;
+    for case in &mut cases {
+        for place in ["answers", "elsewhere"] {
+            let answers = case.get_mut(place).and_then(Value::as_array_mut);
+            for answer in answers.into_iter().flatten() {
+                if let Some(example) = answer.get("example").and_then(Value::as_str) {
+                    let path = root().join("openapi/examples").join(example);
+                    let mut json: Value = serde_json::from_slice(&fs::read(path)?)?;
+                    // These clients compare it, and the example's is of another content.
+                    json.as_object_mut().and_then(|record| record.remove("sha256"));
+                    answer["json"] = json;
+                }
+            }
+        }
+    }
+    Ok(fs::write(folder.join("cases.json"), serde_json::to_vec(&cases)?)?)
 }
 
 /// Packs what npm would publish, and looks at its size.
@@ -74,6 +97,7 @@ pub fn go() -> Result<Command> {
         bail!("stale: {}; run `cargo xtask regenerate`", stale.join(", "));
     }
     let folder = target().join(GO);
+    cases(&folder)?;
     for arguments in [&["vet", "./..."] as &[&str], &["test", "./..."]] {
         quiet(Command::new("go").args(arguments).current_dir(&folder))?;
     }
