@@ -144,7 +144,7 @@ impl Table {
         let heads = is_first.then_some(&heads);
         self.is_folded |= columns.len() > 1 && taken(&columns) > self.width;
         let (in_line, below) = columns.split_at(columns.len() - usize::from(self.is_folded));
-        let lines_of = |row| {
+        let lines_of = |row: &Vec<String>| {
             let below = below.iter().map(|(nth, _)| &row[*nth]).filter(|text| !text.is_empty());
             let below = below.map(|text| format!("{:BELOW$}{text}", ""));
             std::iter::once(line(in_line, row)).chain(below).collect::<Vec<_>>()

@@ -434,7 +434,8 @@ fn run(cli: Cli) -> Result<u8> {
         }
         Command::Doctor => {
             folder::check_owner(&config.data)?;
-            return runtime.block_on(doctor(&config));
+            note_new(&config);
+            return runtime.block_on(doctor(&up::with_python(config)?));
         }
         Command::Up(_)
         | Command::Down { .. }
@@ -456,13 +457,17 @@ fn to_config(file: &Path) -> Result<Config> {
     Ok(config)
 }
 
-/// The database of the data folder; a new one is announced, in case that another folder was meant.
+/// The database of the data folder.
 fn database(config: &Config) -> Result<Db> {
     folder::make(&config.data)?;
     folder::check_owner(&config.data)?;
-    let is_new = config.database.url.is_empty() && !config.data.join(DATABASE).exists();
-    let db = Db::open(config)?;
-    if is_new {
+    note_new(config);
+    Db::open(config)
+}
+
+/// Announces a data folder without a database, in case that another folder was meant.
+fn note_new(config: &Config) {
+    if config.database.url.is_empty() && !config.data.join(DATABASE).exists() {
         let others = up::own_data().filter(|own| *own != config.data).map(|own| {
             let own = own.to_string_lossy();
             let own = quoted(&own);
@@ -471,7 +476,6 @@ fn database(config: &Config) -> Result<Db> {
         let others = others.unwrap_or_default();
         say_error(&format!("new data folder: {}{others}", config.data.display()));
     }
-    Ok(db)
 }
 
 /// Says what is not as it should be; 1 when something that was stored is damaged or missing.

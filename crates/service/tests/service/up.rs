@@ -349,6 +349,9 @@ fn the_python_beside_the_program_is_taken_where_an_installer_has_put_both() {
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
     let command = fs::read_to_string(format!("/proc/{}/cmdline", home.addresses()["pid"])).unwrap();
     assert!(command.contains(&format!("worker.python=\"{}\"", python.display())), "{command}");
+    let doctor = home.run(&["--data", home.data().to_str().unwrap(), "doctor"]);
+    let found = String::from_utf8(doctor.stdout).unwrap();
+    assert!(found.contains(&format!("workers: {}: ", python.display())), "as it runs: {found}");
 }
 
 #[test]

@@ -165,6 +165,16 @@ fn configuration(
     Ok(config)
 }
 
+/// A configuration with the Python that `up` has found for its data folder, where none is set.
+pub(super) fn with_python(mut config: Config) -> Result<Config> {
+    if config.worker.python == Path::new("python3")
+        && let Some(python) = Remembered::read(&config.data)?.python
+    {
+        config.worker.python = python;
+    }
+    Ok(config)
+}
+
 /// Starts the service in a process of its own; where it listens.
 fn detach(options: &Options, config: &Config, log: &Path) -> Result<Addresses> {
     let mut command = Command::new(std::env::current_exe().context("find this program")?);
