@@ -344,7 +344,7 @@ section! {
         runner: Runs = Runs::Auto,
         /// How long a server that runs tasks as its own processes may be away before others begin them anew, in seconds.
         lost_seconds: u64 = 600,
-        /// How often what the simulations of such a server have committed is copied to the bucket, in seconds: no more than that is lost with a machine that never comes back. 0: only when an attempt ends.
+        /// How often what the simulations of such a server have committed is copied to the bucket, in seconds: a machine that never comes back loses that much and what was not committed yet. 0: only when an attempt ends.
         keep_seconds: u64 = 300,
         /// Tasks as jobs of Slurm.
         slurm: Slurm = Slurm::default(),
