@@ -665,7 +665,9 @@ impl Parameters {
             .map(|digit| 10_f64.powi(digit))
             .map(|first| longer_than(first) + longer_than(first * steps_per_ps))
             .sum();
-        let width = |number: f64| if number < 10.0 { 1 } else { number.log10() as u64 + 1 };
+        // Also of what no double holds, a product of two that are.
+        let width =
+            |number: f64| if number < 10.0 { 1 } else { number.min(f64::MAX).log10() as u64 + 1 };
         // In kJ/mol, of water; in K; in nm³.
         let potential = width(14.0 * atoms as f64) + 6;
         let kinetic = width(0.0083 * self.temperature.get() * atoms as f64) + 5;

@@ -167,6 +167,80 @@ async fn a_job_on_a_system_that_is_not_built_is_checked_as_far_as_its_size_tells
     assert_eq!(preview["warnings"][0]["code"], "unlikely_value");
 }
 
+#[tokio::test]
+async fn no_number_of_a_body_however_large_or_small_breaks_a_check() {
+    let service = Service::start();
+    let key = service.key("ada");
+    service.client_with(&key).upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let extremes =
+        ["0", "5e-324", "1e-9", "1e9", "9223372036854775807", "1e18", "1.7976931348623157e308"];
+    let mut accepted = 0;
+    for (path, schema, about) in [
+        ("/check/job?atoms=1", "JobCreateParams", json!({"production": {}})),
+        ("/check/job?atoms=100000000", "JobCreateParams", json!({"production": {"traj_freq": 0}})),
+        ("/check/system", "SystemBuildRequest", json!({"protein": "villin"})),
+    ] {
+        let schema = &document["components"]["schemas"][schema];
+        let places = places_of_numbers(&document, schema);
+        assert!(places.len() > 3, "{path}: {places:?}");
+        for place in places {
+            for extreme in extremes {
+                let number: Value = serde_json::from_str(extreme).unwrap();
+                let mut body = about.clone();
+                put(&mut body, &place, number);
+                let (status, answer) = post(&service, &key, path, &body).await;
+                assert!(matches!(status, 200 | 422), "{path} {body}: {status} {answer}");
+                accepted += usize::from(status == 200);
+            }
+        }
+    }
+    assert!(accepted > 100, "{accepted}");
+    let bytes = async |temperature: f64| {
+        let body = json!({"temperature": temperature});
+        let (_, preview) = post(&service, &key, "/check/job?atoms=100000000", &body).await;
+        preview["estimate"]["result_bytes"].as_u64().unwrap()
+    };
+    assert!(bytes(f64::MAX).await > bytes(1e300).await);
+}
+
+/// Where a body of a schema has numbers: members one in another, an array's `[]`.
+fn places_of_numbers(document: &Value, schema: &Value) -> Vec<Vec<String>> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap();
+        return places_of_numbers(document, &document["components"]["schemas"][name]);
+    }
+    if matches!(schema["type"].as_str(), Some("number" | "integer")) {
+        return vec![Vec::new()];
+    }
+    let mut places = Vec::new();
+    let members = schema["properties"].as_object().into_iter().flatten();
+    let members = members.map(|(name, member)| (Some(name.as_str()), member));
+    let items = schema.get("items").map(|items| (Some("[]"), items));
+    let parts = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|of| schema[of].as_array());
+    for (step, part) in members.chain(items).chain(parts.flatten().map(|part| (None, part))) {
+        let steps = step.map(str::to_owned);
+        let below = places_of_numbers(document, part).into_iter();
+        places.extend(below.map(|place| steps.iter().cloned().chain(place).collect()));
+    }
+    places
+}
+
+/// Puts a value into a body, with what it takes to be there.
+fn put(body: &mut Value, place: &[String], value: Value) {
+    let target = place.iter().fold(body, |at, step| match step.as_str() {
+        "[]" => {
+            if at.as_array().is_none_or(Vec::is_empty) {
+                *at = json!([null]);
+            }
+            &mut at[0]
+        }
+        step => &mut at[step],
+    });
+    *target = value;
+}
+
 /// Names and sizes of the plain files in a folder.
 fn files(folder: &Path) -> Vec<(String, u64)> {
     let mut found = Vec::new();
