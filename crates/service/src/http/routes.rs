@@ -1,10 +1,11 @@
 //! The route table, and what happens to every request before its handler: key, body, document.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use axum::body::HttpBody;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
@@ -15,6 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
+use futures::FutureExt;
 use sha2::{Digest, Sha256};
 use tower_http::compression::CompressionLayer;
 
@@ -302,9 +304,19 @@ async fn dispatch(
     let Ok(path) = path else { return ApiError::no_such_path().into_response() };
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let start = Instant::now();
-    let response = answer(carry_out(app.clone(), route, path, request).await);
+    let response = answer(without_panic(carry_out(app.clone(), route, path, request)).await);
     app.metrics.answered(route.operation, response.status().as_u16(), start.elapsed());
     response
+}
+
+/// A panic is a fault of ours: who asked is told so as of any other, instead of by a connection that
+/// breaks off, after which clients try again.
+async fn without_panic<T>(work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(ApiError::internal(anyhow!("panic: {}", text.unwrap_or("without a text"))))
+    })
 }
 
 /// Runs the handler of a request, unless the request has been answered before.
@@ -546,9 +558,10 @@ impl Fingerprint {
 mod tests {
     use std::collections::BTreeSet;
 
+    use axum::response::IntoResponse;
     use serde_json::Value;
 
-    use super::{MARGIN, Route, WORKFLOW};
+    use super::{MARGIN, Route, WORKFLOW, without_panic};
     use crate::http::validate::DOCUMENT;
 
     #[test]
@@ -588,5 +601,19 @@ mod tests {
         let undocumented: Vec<_> = served.difference(&documented).collect();
         assert!(unserved.is_empty(), "documented but not served: {unserved:?}");
         assert!(undocumented.is_empty(), "served but not documented: {undocumented:?}");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_any_other_failure_and_its_text_is_for_the_log() {
+        let panicking = async {
+            let number = usize::MAX;
+            assert!(number.checked_add(1).is_some(), "{number} and one");
+            Ok(())
+        };
+        let mut error = without_panic(panicking).await.unwrap_err();
+        let cause = error.take_cause().unwrap().to_string();
+        assert_eq!(cause, format!("panic: {} and one", usize::MAX));
+        assert_eq!(error.into_response().status(), 500);
+        assert_eq!(without_panic(async { Ok(5) }).await.unwrap(), 5);
     }
 }
