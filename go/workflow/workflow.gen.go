@@ -449,7 +449,7 @@ type AnalysisRequest struct {
 	// RmsfMasks Root-mean-square fluctuations about the average structure, each mask superposed on itself, per atom and per residue, with B-factors and mean positions; of a string of two masks separated by a blank the second, superposed on the first. Default: none.
 	RmsfMasks *[]string `json:"rmsf_masks,omitempty"`
 
-	// SecondaryStructureMasks Secondary structure of the residues that a mask selects an atom of, in each frame, by the definition and with the letters of DSSP (Kabsch and Sander 1983). Default: none.
+	// SecondaryStructureMasks Secondary structure of the residues that a mask selects an atom of, in each frame, by the definition and with the letters of DSSP (Kabsch and Sander 1983). A strand is one by its partner: hydrogen bonds to residues outside of the mask count. Default: none.
 	SecondaryStructureMasks *[]string `json:"secondary_structure_masks,omitempty"`
 
 	// SkipDamagedFrames Leave out frames that cannot be read, or whose coordinates or cell are no numbers, and list them in a warning. Otherwise the first of them fails the analysis. Default: false.

@@ -110,7 +110,7 @@ class AnalysisRequest(BaseModel):
     """
     secondary_structure_masks: list[str] | None = None
     """
-    Secondary structure of the residues that a mask selects an atom of, in each frame, by the definition and with the letters of DSSP (Kabsch and Sander 1983). Default: none.
+    Secondary structure of the residues that a mask selects an atom of, in each frame, by the definition and with the letters of DSSP (Kabsch and Sander 1983). A strand is one by its partner: hydrogen bonds to residues outside of the mask count. Default: none.
 
     """
     cluster_masks: list[str] | None = None

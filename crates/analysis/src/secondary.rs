@@ -18,14 +18,15 @@ use crate::{AtomSet, Cell, Error, Topology};
 /// Definition and letters: Biopolymers 22, 2577, 1983. The order of precedence is that of DSSP 2.1:
 /// H over E and B over G over T over S, and I over H but nothing else.
 ///
-/// A residue counts if it has atoms N, CA, C and O and one of them is in the group; it follows the
-/// one before if their C and N are bonded, where mdtraj goes by chains. N–H and C=O are
-/// hydrogen-bonded if their electrostatic energy is less than −0.5 kcal/mol, H being 1 Å from N
-/// against the C=O before. Ladders may have bulges. Where chains are apart the nearest periodic
-/// image is taken.
+/// A residue counts if it has atoms N, CA, C and O; it follows the one before if their C and N are
+/// bonded, where mdtraj goes by chains. N–H and C=O are hydrogen-bonded if their electrostatic
+/// energy is less than −0.5 kcal/mol, H being 1 Å from N against the C=O before. Ladders may have
+/// bulges. Where chains are apart the nearest periodic image is taken.
+///
+/// A strand is one by its partner, so that all residues of the system count, whichever are listed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SecondaryStructure {
-    /// The protein, or a part of it.
+    /// Residues are listed that have one of those atoms in it.
     pub group: Group,
 }
 
@@ -66,14 +67,18 @@ const LARGEST_CA_DISTANCE: f64 = 9.0;
 const LEAST_BEND_DEG: f64 = 70.0;
 
 impl SecondaryStructure {
-    /// The backbones of the residues that count.
+    /// The backbones of all residues that count; none where none is listed.
     pub(crate) fn atoms(&self, topology: &Topology) -> AtomSet {
         let mut atoms = AtomSet::none(topology.n_atoms());
-        backbones(topology, &self.group)
-            .iter()
-            .flat_map(|(_, atoms)| *atoms)
-            .for_each(|atom| atoms.insert(atom));
+        let backbones = backbones(topology);
+        if backbones.iter().any(|backbone| self.lists(backbone)) {
+            backbones.iter().flat_map(|(_, atoms)| *atoms).for_each(|atom| atoms.insert(atom));
+        }
         atoms
+    }
+
+    fn lists(&self, (_, atoms): &(usize, [usize; 4])) -> bool {
+        atoms.iter().any(|atom| self.group.atoms.contains(*atom))
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Assignment, Error> {
@@ -91,8 +96,10 @@ impl SecondaryStructure {
         topology: &Topology,
         slot: impl Fn(usize) -> Option<usize>,
     ) -> Option<Assignment> {
-        let backbones = backbones(topology, &self.group);
-        if backbones.is_empty() {
+        let backbones = backbones(topology);
+        let listed: Vec<usize> =
+            (0..backbones.len()).filter(|place| self.lists(&backbones[*place])).collect();
+        if listed.is_empty() {
             return None;
         }
         let slots = |atoms: &[usize; 4]| {
@@ -101,7 +108,8 @@ impl SecondaryStructure {
         };
         Some(Assignment {
             request: self.clone(),
-            residues: backbones.iter().map(|(residue, _)| *residue).collect(),
+            residues: listed.iter().map(|place| backbones[*place].0).collect(),
+            listed,
             slots: backbones.iter().map(|(_, atoms)| slots(atoms)).collect::<Option<_>>()?,
             follows: (0..backbones.len()).map(|n| follows(topology, &backbones, n)).collect(),
             is_proline: backbones
@@ -112,11 +120,11 @@ impl SecondaryStructure {
     }
 }
 
-/// Residues with their N, CA, C and O, those of which one is in the group.
-fn backbones(topology: &Topology, group: &Group) -> Vec<(usize, [usize; 4])> {
-    let all = (0..topology.n_residues())
-        .filter_map(|residue| Some((residue, backbone(topology, residue)?)));
-    all.filter(|(_, atoms)| atoms.iter().any(|atom| group.atoms.contains(*atom))).collect()
+/// Residues with their N, CA, C and O.
+fn backbones(topology: &Topology) -> Vec<(usize, [usize; 4])> {
+    (0..topology.n_residues())
+        .filter_map(|residue| Some((residue, backbone(topology, residue)?)))
+        .collect()
 }
 
 /// What the carbonyl oxygen is called, at the end of a chain by CHARMM and by the force fields of
@@ -147,17 +155,19 @@ fn follows(topology: &Topology, backbones: &[(usize, [usize; 4])], n: usize) -> 
 #[derive(Debug)]
 pub(crate) struct Assignment {
     request: SecondaryStructure,
+    /// The residues that are listed, and their places among all with a backbone.
     residues: Vec<usize>,
-    /// Where N, CA, C and O of each residue are read.
+    listed: Vec<usize>,
+    /// Where N, CA, C and O of each residue with a backbone are read.
     slots: Vec<[u32; 4]>,
-    /// Whether each residue is bonded to the one before.
+    /// Whether each is bonded to the one before.
     follows: Vec<bool>,
     is_proline: Vec<bool>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// One text for each frame, one character for each residue.
+    /// One text for each frame, one character for each residue that is listed.
     codes: Vec<String>,
     neighbours: Neighbours,
     carbons: Cloud,
@@ -259,7 +269,7 @@ struct Ladder {
 }
 
 impl Assignment {
-    /// The state of each residue in a frame.
+    /// The state of each residue that is listed in a frame.
     pub(crate) fn of_frame(&self, frame: &Frame) -> Vec<(usize, char)> {
         let states = self.assign(frame, &mut Tally::default());
         self.residues.iter().copied().zip(states).collect()
@@ -269,7 +279,8 @@ impl Assignment {
         let Tally { neighbours, carbons, .. } = tally;
         carbons.read(frame, self.slots.iter().map(|slots| slots[CA]));
         let bonds = self.bonds(frame, neighbours, carbons);
-        self.states(&bonds, carbons, frame.cell())
+        let states = self.states(&bonds, carbons, frame.cell());
+        self.listed.iter().map(|place| states[*place]).collect()
     }
 
     /// Where N, CA, C and O of each residue are, in Å: in the image that is nearest to its CA, as a
@@ -475,7 +486,7 @@ impl Assignment {
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let definition = "states of DSSP 2.1 (Kabsch and Sander 1983) by backbone hydrogen bonds \
                           of less than −0.5 kcal/mol, in the order of precedence H, E and B, G, \
-                          T, S, and I only over H";
+                          T, S, and I only over H; bonds to all residues of the system count";
         let groups = vec![TableGroup::new("group", &self.request.group)];
         Table::new(kind, title, definition.to_owned(), groups, columns)
     }

@@ -6,6 +6,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use common::{data, dcd};
@@ -414,17 +415,17 @@ fn the_end_of_a_chain_has_a_state_whatever_its_oxygen_is_called() {
     }
 }
 
-#[test]
-fn secondary_structure_with_helices_agrees() {
+/// The report on a structure with helices and strands, of one group for each analysis.
+fn of_helices(groups: impl Fn(&Topology) -> Vec<Group>) -> Report {
     let structure = Structure::open(&data("helices.pdb")).unwrap();
     let positions = structure.positions.iter().map(|x| x.map(|x| x as f32)).collect();
     let trajectory = Series::open(&[dcd("helices.dcd", &[(None, positions)])]).unwrap();
-    let group = Group { label: "*".to_owned(), atoms: AtomSet::all(structure.topology.n_atoms()) };
-    let analyses = vec![Analysis::SecondaryStructure(SecondaryStructure { group })];
-    let frames = FrameRange::default();
+    let groups = groups(&structure.topology).into_iter();
     let request = Request {
-        analyses,
-        frames,
+        analyses: groups
+            .map(|group| Analysis::SecondaryStructure(SecondaryStructure { group }))
+            .collect(),
+        frames: FrameRange::default(),
         reference: None,
         images: Images::AsWritten,
         damaged: Damaged::Fail,
@@ -434,12 +435,39 @@ fn secondary_structure_with_helices_agrees() {
         progress: &|_, _| {},
         cancelled: &AtomicBool::new(false),
     };
-    let report = analyze(&structure.topology, &trajectory, &request, &control).unwrap();
+    analyze(&structure.topology, &trajectory, &request, &control).unwrap()
+}
+
+#[test]
+fn secondary_structure_with_helices_agrees() {
+    let report = of_helices(|topology| {
+        vec![Group { label: "*".to_owned(), atoms: AtomSet::all(topology.n_atoms()) }]
+    });
     let codes = texts(&report.tables[1], "codes");
     assert_eq!(codes, shapes()["helices"].secondary);
     assert!("HEGITS-".chars().all(|state| codes[0].contains(state)));
     let parts = report.tables[0].numbers("pi_helix").unwrap();
     assert_eq!(parts.iter().sum::<f64>(), codes[0].matches('I').count() as f64);
+}
+
+#[test]
+fn a_residue_has_the_same_secondary_structure_whichever_others_are_listed() {
+    let all = &shapes()["helices"].secondary[0];
+    let report = of_helices(|topology| {
+        let residues = (0..topology.n_residues()).map(|residue| topology.residue_atoms(residue));
+        let group = |range: Range<usize>| Group {
+            label: format!("{range:?}"),
+            atoms: AtomSet::from_fn(topology.n_atoms(), |atom| range.contains(&atom)),
+        };
+        residues.map(group).collect()
+    });
+    let mut found = String::new();
+    for tables in report.tables.chunks(2) {
+        let [by_residue, by_frame] = tables else { panic!("two tables of each") };
+        assert_eq!(by_residue.n_rows(), 1);
+        found.push_str(&texts(by_frame, "codes")[0]);
+    }
+    assert_eq!(&found, all);
 }
 
 /// mdtraj adds in 32 bits, so that now and then a point of a sphere is on the other side of the
