@@ -383,6 +383,7 @@ fn compare(one: &Path, other: &Path) -> Result<()> {
 /// The files of the bundles that a run was given, without what is of the run: the margin, too.
 fn results(out: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut all = BTreeMap::from([("margin.csv".to_owned(), fs::read(out.join("margin.csv"))?)]);
+    let mut identifiers = Vec::new();
     for entry in fs::read_dir(out)? {
         let folder = entry?.path();
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -392,8 +393,16 @@ fn results(out: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
             continue;
         };
         add(&folder, kind, &mut all)?;
+        identifiers.push((name.to_owned(), kind.to_owned()));
     }
     ensure!(all.len() > 10, "{} has no results", out.display());
+    for content in all.values_mut() {
+        let Ok(text) = std::str::from_utf8(content) else { continue };
+        let kinds = identifiers
+            .iter()
+            .fold(text.to_owned(), |text, (identifier, kind)| text.replace(identifier, kind));
+        *content = kinds.into_bytes();
+    }
     Ok(all)
 }
 
@@ -409,4 +418,34 @@ fn add(folder: &Path, name: &str, all: &mut BTreeMap<String, Vec<u8>>) -> Result
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_have_the_same_results_whatever_the_identifiers_of_their_tasks() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |name: &str, mean: f64| {
+            let (job, ana) = (format!("job_{name}"), format!("ana_{name}"));
+            let out = folder.path().join(name);
+            let data = format!(r#"{{"analysis_id":"{ana}","job_id":"{job}","mean":{mean}}}"#);
+            for folder in [&job, &ana] {
+                fs::create_dir_all(out.join(folder).join("plots")).unwrap();
+                for n in 0..5 {
+                    fs::write(out.join(folder).join(format!("plots/{n}.svg")), "<svg/>").unwrap();
+                }
+                fs::write(out.join(folder).join("manifest.json"), name).unwrap();
+            }
+            fs::write(out.join("margin.csv"), "1").unwrap();
+            fs::write(out.join(&ana).join("data.json"), data).unwrap();
+            fs::write(out.join(&job).join("production.dcd"), [0xff, 0xfe]).unwrap();
+            out
+        };
+        let [one, same, other] =
+            [("1", 2.5), ("2", 2.5), ("3", 2.75)].map(|(n, mean)| run(n, mean));
+        compare(&one, &same).unwrap();
+        assert_eq!(compare(&one, &other).unwrap_err().to_string(), "1 files are not the same");
+    }
 }
