@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use serde::Deserialize;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::objects::{Key, Objects};
 use crate::plan::simulate::Parameters;
+use crate::record::Task;
+use crate::runner::kept::{self, Kept};
 use crate::runner::left::{self, COLLECTED, COMMIT};
 
 /// What of a simulation counts: it names the rest.
@@ -25,7 +28,7 @@ fn commit_key(id: &str) -> Key {
 }
 
 /// What of a simulation is safely on disk, as its worker has it.
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Commit {
     /// Commits so far.
     pub(super) number: u64,
@@ -55,6 +58,20 @@ impl Commit {
             found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
         }
         Ok(found.and_then(Self::read))
+    }
+
+    /// The commit that the next attempt of a job resumes from, wherever that is made: the last one here,
+    /// or that of a server that has come further and is lost.
+    pub(super) fn last(app: &App, row: &Task) -> Result<Self> {
+        let here = Self::of(app, &row.id)?.unwrap_or_default();
+        if !kept::is_kept(app, row) {
+            return Ok(here);
+        }
+        Ok(here.or_further(Kept::of(&app.objects, &row.id)?.commit))
+    }
+
+    fn or_further(self, other: Self) -> Self {
+        if other.number > self.number { other } else { self }
     }
 
     pub(super) fn is_minimised(&self) -> bool {

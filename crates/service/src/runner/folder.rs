@@ -104,7 +104,7 @@ fn restore_kept(objects: &Objects, row: &Task, folder: &Path) -> Result<()> {
     }
     let kept = Kept::of(objects, &row.id)?;
     let here = if folder.join(WORK).join("output").exists() { n_commits(folder) } else { 0 };
-    if kept.commits <= here {
+    if kept.commit.number <= here {
         return Ok(());
     }
     discard_attempt(folder)?;

@@ -176,8 +176,7 @@ async fn read(app: &App, task: &Queued) -> Result<Work> {
     let system = app.db.task(row.account, Kind::System, system).await?.context("no system")?;
     let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
     // One that was extended, or is tried again, goes on from there.
-    let commit = if row.attempts > 0 { Commit::of(app, &task.id)? } else { None };
-    let commit = commit.unwrap_or_default();
+    let commit = if row.attempts > 0 { Commit::last(app, &row)? } else { Commit::default() };
     let is_minimised = commit.is_minimised();
     Ok(Work::Steps(Asked {
         threads: 1,

@@ -97,8 +97,8 @@ fn key(id: &str) -> Key {
 /// What is kept of a job.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// How often it had committed.
-    pub(super) commits: u64,
+    /// Its last commit.
+    pub(super) commit: Commit,
     /// Its files, by their places in the folder of the task.
     files: BTreeMap<String, Copy>,
 }
@@ -186,7 +186,7 @@ pub(super) fn keep_with(
 ) -> Result<()> {
     let to = &key(job.id);
     let before = Kept::of_folder(job.folder)?;
-    if n_commits(job.folder) <= before.commits {
+    if n_commits(job.folder) <= before.commit.number {
         return Ok(());
     }
     let mut sending =
@@ -222,7 +222,6 @@ impl Sending<'_> {
     fn send(&mut self, job: &Job<'_>) -> io::Result<()> {
         let mut room = left::Room { bytes: job.most_bytes };
         let (commit, files) = between_commits(job.folder, &mut room)?;
-        self.now.commits = commit.number;
         for (name, file) in files {
             self.replaced(format!("{WORK}/{COMMIT}/{name}"), &file)?;
         }
@@ -241,6 +240,7 @@ impl Sending<'_> {
         if let Some(file) = left::open_below(job.folder, &[LOG])? {
             self.grown(LOG.to_owned(), &file, u64::MAX)?;
         }
+        self.now.commit = commit;
         Ok(())
     }
 
@@ -432,6 +432,7 @@ mod tests {
             assert_eq!(read(&format!("work/commit/{n}.checkpoint.chk")), [n as u8; 10]);
             assert_eq!(read("work/output/equilibration_1.pdb"), b"ATOM");
             assert_eq!(n_commits(&there), n);
+            assert_eq!(committed(&there).unwrap(), self.kept().commit);
             let of_commit = fs::read_dir(there.join("work/commit")).unwrap().count();
             assert_eq!(of_commit, 2, "no checkpoint of an earlier commit");
             fs::remove_dir_all(there).unwrap();
@@ -488,7 +489,7 @@ mod tests {
         job.commit(1000);
         job.keep(|| anyhow::bail!("another server runs it")).unwrap_err();
         assert_eq!(job.objects(), before);
-        assert_eq!(job.kept().commits, 1);
+        assert_eq!(job.kept().commit.number, 1);
         job.keep(|| Ok(())).unwrap();
         job.check();
     }
