@@ -42,15 +42,33 @@ fn kept(service: &Service, job: &str) -> PathBuf {
     service.objects().join("tasks").join(job).join("kept")
 }
 
-/// Waits until frames of a job's production are kept that have come in so many parts, the head of
-/// the file among them.
-fn wait_until_kept(service: &Service, job: &str, parts: usize) {
-    let path = kept(service, job).join("kept.json");
-    wait_for("frames of its production are kept", || {
-        let kept: Value = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
-        let found = kept["files"]["work/output/production.dcd"]["parts"].as_array()?;
-        (found.len() >= parts).then_some(())
-    });
+/// A job that runs on a server of several, which is to be lost.
+struct Running {
+    shared: Shared,
+    lost: Service,
+    key: String,
+    system: SystemRecord,
+    job: String,
+}
+
+impl Running {
+    /// Waits until frames of its production are kept that have come in so many parts, the head of the
+    /// file among them. None where there are no several servers.
+    async fn until_kept(parts: usize) -> Option<Self> {
+        let shared = Shared::new()?;
+        let lost = shared.start(&SETTINGS);
+        let key = lost.key("ada");
+        let molbox = lost.client_with(&key);
+        let system = water(&molbox).await;
+        let job = submit(&molbox, &system).await;
+        let path = kept(&lost, &job).join("kept.json");
+        wait_for("frames of its production are kept", || {
+            let kept: Value = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
+            let found = kept["files"]["work/output/production.dcd"]["parts"].as_array()?;
+            (found.len() >= parts).then_some(())
+        });
+        Some(Self { shared, lost, key, system, job })
+    }
 }
 
 /// Takes a server away with its tasks and all that it has; another may take its place at once.
@@ -80,14 +98,9 @@ fn resumed_at(files: &BTreeMap<String, Vec<u8>>) -> usize {
 
 #[tokio::test]
 async fn a_job_of_a_machine_that_never_comes_back_goes_on_from_what_was_kept_while_it_ran() {
-    let Some(shared) = Shared::new() else { return };
-    let lost = shared.start(&SETTINGS);
-    let key = lost.key("ada");
-    let molbox = lost.client_with(&key);
-    let system = water(&molbox).await;
-    let job = submit(&molbox, &system).await;
     // Frames that were sent at two times.
-    wait_until_kept(&lost, &job, 3);
+    let Some(running) = Running::until_kept(3).await else { return };
+    let Running { shared, lost, key, system, job } = running;
     let other = shared.start(&SETTINGS);
     lose(lost, &other);
     let molbox = other.client_with(&key);
@@ -109,13 +122,8 @@ async fn a_job_of_a_machine_that_never_comes_back_goes_on_from_what_was_kept_whi
 
 #[tokio::test]
 async fn a_job_whose_results_were_on_their_way_when_its_machine_was_lost_loses_none() {
-    let Some(shared) = Shared::new() else { return };
-    let lost = shared.start(&SETTINGS);
-    let key = lost.key("ada");
-    let molbox = lost.client_with(&key);
-    let system = water(&molbox).await;
-    let job = submit(&molbox, &system).await;
-    wait_until_kept(&lost, &job, 2);
+    let Some(running) = Running::until_kept(2).await else { return };
+    let Running { shared, lost, key, job, .. } = running;
     // One of its results cannot be written: there is something else of that name.
     let results_of = lost.objects().join("tasks").join(&job);
     fs::create_dir(results_of.join("production.dcd")).unwrap();
