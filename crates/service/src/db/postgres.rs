@@ -575,6 +575,13 @@ impl Postgres {
         if version.is_none_or(|version| version < OLDEST_SERVER) {
             return Err(Error::other("database.url leads to a PostgreSQL older than 14"));
         }
+        let encoding = session.text("select current_setting('server_encoding')")?;
+        if encoding != "UTF8" {
+            return Err(Error::other(format!(
+                "it is of the encoding {encoding}, which has no room for all names: make it with \
+                 `template template0 encoding 'UTF8'`, and name that in database.url"
+            )));
+        }
         let behind = session.now()? - Clock::default().now().as_microsecond();
         if behind.unsigned_abs() > FAR_APART.as_micros() as u64 {
             return Err(Error::other(clocks_apart(behind)));

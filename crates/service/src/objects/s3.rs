@@ -132,7 +132,7 @@ fn failed(error: object_store::Error) -> io::Error {
     let text = chain(&error);
     let code = between(&text, "<Code>", "</Code>");
     let kind = match (code, &error) {
-        (Some("NoSuchBucket"), _) => Kind::NoBucket,
+        (Some("NoSuchBucket" | "InvalidBucketName"), _) => Kind::NoBucket,
         (Some("InvalidRange"), _) => return io::ErrorKind::UnexpectedEof.into(),
         (
             Some(

@@ -209,6 +209,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
     };
     for (changed, parts) in [
         ("objects.url=\"s3://nowhere\"", &["no such bucket (objects.url)", "nowhere"][..]),
+        ("objects.url=\"s3://No_such\"", &["no such bucket (objects.url)", "not valid"]),
         ("objects.url=\"https://db.example.org\"", &["objects.url must be s3://"]),
         ("objects.endpoint=\"http://127.0.0.1:9\"", &["does not answer (objects.endpoint)"]),
         ("objects.endpoint=\"http://s3.example.org\"", &["objects.endpoint", "https"]),

@@ -287,6 +287,12 @@ fn a_database_that_cannot_be_used_is_named_with_its_setting() {
             "1"
         );
     }
+    let latin =
+        "create database latin template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'";
+    server.sql(&url, latin);
+    let name = url.rsplit('/').next().unwrap();
+    let said = refusal(&url.replace(name, "latin"), &[]);
+    assert!(said.contains("encoding 'UTF8'") && said.contains("database.url"), "{said}");
     // Of a newer program, and of one that is older than this one can bring up to date.
     let other = server.database();
     server.sql(&other, "create table schema_version (version bigint, oldest bigint)");
