@@ -39,6 +39,7 @@ use crate::config::Database;
 
 use super::error::{Error, Result};
 use super::scope::Scope;
+use super::server::SEEN;
 use super::sqlite;
 use super::value::Value;
 
@@ -57,8 +58,11 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("postgres/0023.sql"),
     include_str!("postgres/0024.sql"),
 ];
-/// The oldest program that works with this schema. Version 16 knows of no other server.
-const OLDEST: usize = 17;
+/// The version from which on servers know of each other.
+const SERVERS: usize = 17;
+/// The oldest program that works with this schema, also while servers of newer ones do. A migration that
+/// an older one does not bear raises it; it then wants all servers stopped.
+const OLDEST: usize = SERVERS;
 /// The version of the schema that this program reads and writes: one for both databases.
 const VERSION: usize = FIRST.0 + MIGRATIONS.len();
 const _: () = assert!(VERSION == sqlite::VERSION, "one version of the schema for both databases");
@@ -304,9 +308,19 @@ impl Session {
         session.answer_within(None);
         let sql = "set statement_timeout = 0; set default_transaction_read_only = on";
         session.batch(sql)?;
-        match version(&session)? {
-            Some(VERSION) => Ok(session),
+        match schema(&session)? {
+            Some(found) if found.suits() => Ok(session),
             found => Err(Error::other(other_version(found))),
+        }
+    }
+
+    /// Refuses a schema that has more than this program knows of.
+    pub(super) fn refuse_additions(&self) -> Result<()> {
+        match schema(self)? {
+            Some(Schema { version, .. }) if version > VERSION => Err(Error::other(format!(
+                "a newer molboxd has added to it (version {version}, this one has {VERSION}): use that one"
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -805,8 +819,23 @@ fn silent(limit: Duration) -> Error {
 const FOREIGN: &str = "
     select 1::bigint from pg_tables where schemaname = any (current_schemas(false)) limit 1";
 
-/// The version of the schema; none where there is nothing.
-fn version(session: &Session) -> Result<Option<usize>> {
+/// What a schema says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Schema {
+    version: usize,
+    /// The version of the oldest program that works with it.
+    oldest: usize,
+}
+
+impl Schema {
+    /// Whether this program works with it: also where a newer one has added to it.
+    fn suits(self) -> bool {
+        self.version >= VERSION && self.oldest <= VERSION
+    }
+}
+
+/// The schema that is there; none where there is nothing.
+fn schema(session: &Session) -> Result<Option<Schema>> {
     // What it is known by; migrating programs that others use have a table of that name, too.
     let sql = "
         select count(*) from pg_attribute
@@ -820,17 +849,21 @@ fn version(session: &Session) -> Result<Option<usize>> {
             )),
         };
     }
-    let found = session.number("select version from schema_version", &[])?;
-    Ok(Some(found.and_then(|found| usize::try_from(found).ok()).unwrap_or(usize::MAX)))
+    let number = |column: &str| -> Result<usize> {
+        let found = session.number(&format!("select {column} from schema_version"), &[])?;
+        Ok(found.and_then(|found| usize::try_from(found).ok()).unwrap_or(usize::MAX))
+    };
+    Ok(Some(Schema { version: number("version")?, oldest: number("oldest")? }))
 }
 
-fn other_version(found: Option<usize>) -> String {
+fn other_version(found: Option<Schema>) -> String {
     match found {
-        Some(found) if found > VERSION => {
-            format!("it was made by a newer molboxd (version {found}, this one has {VERSION})")
-        }
-        Some(found) => format!(
-            "it has version {found}, this molboxd needs {VERSION}: `molboxd migrate` brings it up to date"
+        Some(Schema { version, oldest }) if version > VERSION => format!(
+            "it was made by a newer molboxd (version {version}), and needs one of version {oldest} or \
+             newer; this one has {VERSION}"
+        ),
+        Some(Schema { version, .. }) => format!(
+            "it has version {version}, this molboxd needs {VERSION}: `molboxd migrate` brings it up to date"
         ),
         None => "it is empty: `molboxd migrate` makes what molboxd needs".to_owned(),
     }
@@ -839,33 +872,48 @@ fn other_version(found: Option<usize>) -> String {
 /// Makes the schema where there is none, and brings an older one up to date if that is asked for.
 fn migrate(session: &Session, migrates: bool) -> Result<()> {
     session.batch(&format!("begin; select pg_advisory_xact_lock({SCHEMA}, 0)"))?;
-    let found = version(session)?;
-    let oldest = match found {
-        Some(_) => session.number("select oldest from schema_version", &[])?,
-        None => None,
-    };
+    let found = schema(session)?;
     let missing = match found {
         None => {
             session.batch(FIRST.1)?;
             &MIGRATIONS[..]
         }
-        Some(found) if found <= VERSION && (found == VERSION || migrates) => {
-            &MIGRATIONS[found.saturating_sub(FIRST.0)..]
-        }
-        // A newer one that still works with this program.
-        Some(found) if found > VERSION && oldest.is_some_and(|oldest| oldest <= VERSION as i64) => {
-            return session.batch("rollback");
+        Some(found) if found.suits() => return session.batch("rollback"),
+        Some(found) if found.version < VERSION && migrates => {
+            refuse_servers(session, found)?;
+            &MIGRATIONS[found.version.saturating_sub(FIRST.0)..]
         }
         found => return Err(Error::other(other_version(found))),
     };
+    // Tables that are large take their time.
+    session.without_timeout()?;
     for sql in missing {
         session.batch(sql)?;
     }
-    if found != Some(VERSION) {
-        session.batch(&format!(
-            "delete from schema_version;
-             insert into schema_version (version, oldest) values ({VERSION}, {OLDEST})"
-        ))?;
+    session.batch(&format!(
+        "delete from schema_version;
+         insert into schema_version (version, oldest) values ({VERSION}, {OLDEST}); commit"
+    ))?;
+    session.answer_within(Some(ANSWER));
+    Ok(())
+}
+
+/// Refuses to change a schema in a way that servers which work on it would not bear: each of them is
+/// of the version that it asks for by now, or newer.
+fn refuse_servers(session: &Session, found: Schema) -> Result<()> {
+    // Before that version there was one server, and no table of them.
+    if found.oldest >= OLDEST || found.version < SERVERS {
+        return Ok(());
     }
-    session.batch("commit")
+    let sql = "select count(*) from server where seen_at > ?1";
+    let seen = session.now()? - i64::try_from(SEEN.as_micros()).unwrap_or(i64::MAX);
+    match session.number(sql, &[Value::Int(seen)])? {
+        None | Some(0) => Ok(()),
+        Some(n) => Err(Error::other(format!(
+            "{} on it, and what this molboxd makes of it is for version {OLDEST} or newer: stop all \
+             servers first; one that was killed counts for {} s",
+            if n == 1 { "a server works".to_owned() } else { format!("{n} servers work") },
+            SEEN.as_secs()
+        ))),
+    }
 }

@@ -11,7 +11,7 @@ use super::runner::ago;
 use super::{Db, Engine, Result, Scope, Whole, values};
 
 /// How long ago a server may have been seen that is there.
-const SEEN: Duration = Duration::from_secs(30);
+pub(super) const SEEN: Duration = Duration::from_secs(30);
 
 /// The name of the market data that all servers are to use, by its digest.
 const MARKET: &str = "market";

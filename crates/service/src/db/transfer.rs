@@ -116,6 +116,7 @@ pub(crate) fn transfer(
     folder: &str,
 ) -> anyhow::Result<Vec<(&'static str, u64)>> {
     let source = Whole::of(from)?;
+    source.refuse_additions().with_context(|| postgres::place(&from.database))?;
     let file = to.data.join(DATABASE);
     Ok(match (postgres::target(&from.database)?, postgres::target(&to.database)?) {
         (None, Some(target)) => {

@@ -73,6 +73,14 @@ impl Whole {
         Ok(Self(Engine::Sqlite(read)))
     }
 
+    /// Refuses a database of which this program does not know all that there is to copy.
+    pub(super) fn refuse_additions(&self) -> Result<()> {
+        match &self.0 {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(session) => session.refuse_additions(),
+        }
+    }
+
     pub(super) fn tx(&self) -> Tx<'_> {
         match &self.0 {
             Engine::Sqlite(read) => Tx::Sqlite(read.session()),

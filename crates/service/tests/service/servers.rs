@@ -316,6 +316,45 @@ async fn servers_go_on_while_a_newer_program_adds_to_the_schema_and_start_again_
     molbox.download_job(&job, one.data.with_extension("zip")).await.unwrap();
     let said = one.command(&["migrate"]);
     assert!(said.contains("is up to date"), "{said}");
+    assert!(one.command(&["check"]).ends_with("0 damaged, 0 orphans"));
+    assert!(one.command(&["audit"]).contains("account_create"));
+}
+
+#[test]
+fn what_servers_do_not_bear_is_migrated_once_all_have_ended() {
+    let Some(server) = postgres::shared() else { return };
+    let broken = ["worker.python=\"/nonexistent/python\""];
+    let mut service = Service::start_on(&server.database(), &broken);
+    wait_for("it shows that it is there", || {
+        (service.sql("select count(*) from server") == "1").then_some(())
+    });
+    // Whatever takes long is given its time.
+    service.sql(
+        "create function is_unlimited() returns event_trigger language plpgsql as $$ begin
+             if current_setting('statement_timeout') <> '0' then raise 'in a hurry'; end if;
+         end $$",
+    );
+    let date = |oldest: u32| {
+        service.sql("drop event trigger if exists hurry");
+        service.sql("alter table task drop column queued_at");
+        service.sql(&format!("update schema_version set version = 23, oldest = {oldest}"));
+        service
+            .sql("create event trigger hurry on ddl_command_end execute function is_unlimited()");
+    };
+    date(17);
+    let said = service.command(&["migrate"]);
+    assert!(said.contains("is up to date"), "{said}");
+    date(16);
+    let said = service.failing_command(&["migrate"]);
+    assert!(said.contains("a server works on it") && said.contains("stop all servers"), "{said}");
+    assert!(said.contains("database.url"), "{said}");
+    let schema = || service.sql("select version, oldest from schema_version");
+    assert_eq!(schema(), "23|16");
+    service.ask_to_end();
+    wait_for("it has ended", || (service.sql("select count(*) from server") == "0").then_some(()));
+    service.command(&["migrate"]);
+    assert_eq!(schema(), "24|17");
+    service.wait();
 }
 
 fn signal(service: &Service, signal: &str) {
