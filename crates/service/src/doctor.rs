@@ -31,6 +31,10 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
     let data = sound("data folder", data(config));
     let database = async {
         let db = Db::open(config)?;
+        // If it is not known whose the contents are, that is reported of them.
+        if let Ok(Some(name)) = block_in_place(|| belonging(config)) {
+            db.refuse_foreign(&config.data, &name).await?;
+        }
         database(&db, config, Clock::default().now(), Duration::MAX).await
     };
     let mut findings = vec![data, Finding { about: "database", result: database.await }];
@@ -146,9 +150,23 @@ fn data(config: &Config) -> Result<String> {
     Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
 }
 
-/// Whether a store elsewhere does all that is asked of it, if objects are in one.
+/// The name of whose the contents are, if they are anybody's yet.
+fn belonging(config: &Config) -> Result<Option<String>> {
+    let objects = Objects::to_read(config)?;
+    match folder::settled(&config.data, &objects, &installation(&config.data)?)? {
+        Some(name) => Ok(Some(name)),
+        None => objects.installation(),
+    }
+}
+
+/// Whether contents are where they are to be, and a store elsewhere does all that is asked of it.
 fn objects(config: &Config) -> Option<Finding> {
+    let about = "objects";
+    if config.objects.url.is_empty() {
+        return belonging(config).err().map(|error| Finding { about, result: Err(error) });
+    }
     let try_out = || {
+        belonging(config)?;
         let objects = Objects::to_read(config)?;
         let unfinished = objects.try_out()?;
         let does = format!(
@@ -166,7 +184,7 @@ fn objects(config: &Config) -> Option<Finding> {
             )),
         })
     };
-    (!config.objects.url.is_empty()).then(|| Finding { about: "objects", result: try_out() })
+    Some(Finding { about, result: try_out() })
 }
 
 async fn database(db: &Db, config: &Config, now: Timestamp, limit: Duration) -> Result<Found> {

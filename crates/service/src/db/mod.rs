@@ -176,12 +176,27 @@ impl Db {
                     )
                 }
             },
-            Tie::Other => bail!(
-                "{} is that of another data folder than {}: name the one that is meant, or a new database",
-                self.place,
-                data.display()
-            ),
+            Tie::Other => Err(self.of_another(data)),
         }
+    }
+
+    /// Refuses a database that is tied to another data folder than this one, and ties none.
+    pub(crate) async fn refuse_foreign(&self, data: &Path, folder: &str) -> anyhow::Result<()> {
+        let Engine::Postgres(_) = &self.engine else { return Ok(()) };
+        let sql = "select value from setting where name = 'folder'";
+        let tied = self.read(|tx| tx.first(sql, &[], |row| row.get::<String>(0))).await?;
+        match tied {
+            Some(tied) if tied != folder => Err(self.of_another(data)),
+            _ => Ok(()),
+        }
+    }
+
+    fn of_another(&self, data: &Path) -> anyhow::Error {
+        anyhow!(
+            "{} is that of another data folder than {}: name the one that is meant, or a new database",
+            self.place,
+            data.display()
+        )
     }
 
     /// Has nothing be written from now on unless the folder is in its place.

@@ -186,6 +186,23 @@ pub(crate) fn belonging(
     folder: String,
     is_new: bool,
 ) -> Result<String> {
+    if let Some(name) = settled(data, store, &folder)? {
+        return Ok(name);
+    }
+    let name = store.install(&folder)?;
+    if is_new && name != folder {
+        bail!(
+            "{} has the contents of an installation of which {DATABASE} knows nothing: restore that from a \
+             backup, or name the bucket that is meant in objects.url",
+            store.place()
+        );
+    }
+    tie(data, &name)?;
+    Ok(name)
+}
+
+/// The same as far as it is settled; none of a store elsewhere that is new to the folder.
+pub(crate) fn settled(data: &Path, store: &Objects, folder: &str) -> Result<Option<String>> {
     let bucket = data.join(BUCKET);
     let before = match fs::read_to_string(&bucket) {
         Ok(name) => Some(name),
@@ -193,10 +210,10 @@ pub(crate) fn belonging(
         Err(error) => return Err(error).with_context(|| format!("read {}", bucket.display())),
     };
     match (store.folder(), before) {
-        (Some(_), None) => Ok(folder),
+        (Some(_), None) => Ok(Some(folder.to_owned())),
         (Some(_), Some(_)) => Err(objects::not_here(data)),
         (None, Some(before)) => match store.installation()? {
-            Some(name) if name == before => Ok(name),
+            Some(name) if name == before => Ok(Some(name)),
             Some(_) => bail!(
                 "{} has the contents of another installation than {}: name the one that is meant in objects.url",
                 store.place(),
@@ -208,24 +225,13 @@ pub(crate) fn belonging(
                 data.display()
             ),
         },
-        (None, None) => {
-            if let Some(stray) = OBJECTS.iter().map(|it| data.join(it)).find(|it| is_filled(it)) {
-                bail!(
-                    "there are contents in {}, and objects.url names a bucket: `molboxd move` brings them there",
-                    stray.display()
-                );
-            }
-            let name = store.install(&folder)?;
-            if is_new && name != folder {
-                bail!(
-                    "{} has the contents of an installation of which {DATABASE} knows nothing: restore that from a \
-                     backup, or name the bucket that is meant in objects.url",
-                    store.place()
-                );
-            }
-            tie(data, &name)?;
-            Ok(name)
-        }
+        (None, None) => match OBJECTS.iter().map(|it| data.join(it)).find(|it| is_filled(it)) {
+            None => Ok(None),
+            Some(stray) => bail!(
+                "there are contents in {}, and objects.url names a bucket: `molboxd move` brings them there",
+                stray.display()
+            ),
+        },
     }
 }
 

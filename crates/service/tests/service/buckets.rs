@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use molbox::Client;
 use serde_json::{Value, json};
@@ -239,13 +242,67 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
     );
 }
 
+/// A store that refuses each request as S3 does one whose date is far from its own; its address.
+fn store_of_another_time() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            while head.read_line(&mut line).is_ok_and(|n| n > 2) {
+                line.clear();
+            }
+            let body = "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
+                request time and the current time is too large.</Message></Error>";
+            let answer = format!(
+                "HTTP/1.1 403 Forbidden\r\ncontent-type: application/xml\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_store_whose_clock_is_apart_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "molbox\nmolbox-secret").unwrap();
+    for command in ["serve", "doctor"] {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(folder.path().join("data"));
+        for setting in [
+            "objects.url=\"s3://results\"",
+            &format!("objects.endpoint={:?}", store_of_another_time()),
+            &format!("objects.credentials_file={key:?}"),
+            "listen=\"127.0.0.1:0\"",
+            "margin_listen=\"127.0.0.1:0\"",
+            "worker.python=\"/nonexistent/python\"",
+        ] {
+            molboxd.args(["--set", setting]);
+        }
+        let output = molboxd.arg(command).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!output.status.success(), "{command}");
+        assert!(said.contains("the bucket s3://results"), "{command}: {said}");
+        assert!(
+            said.contains("its clock and that of this machine differ, set both by NTP"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn contents_are_where_the_data_folder_knows_them() {
     let Some(server) = s3::shared() else { return };
     let bucket = server.bucket();
     let mut service = Service::start_in_bucket(&bucket, &SETTINGS);
     service.stop();
-    let serve_at = |data: &Path, bucket: Option<&Bucket>| -> String {
+    let run = |command: &str, data: &Path, bucket: Option<&Bucket>| -> String {
         let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
         molboxd.arg("--data").arg(data);
         for setting in bucket.iter().flat_map(|bucket| bucket.told()) {
@@ -254,22 +311,26 @@ fn contents_are_where_the_data_folder_knows_them() {
         if service.has_postgres() {
             molboxd.args(["--set", &format!("database.url={:?}", service.database())]);
         }
-        let output = molboxd.arg("serve").output().unwrap();
+        molboxd.args(["--set", SETTINGS[0]]);
+        let output = molboxd.arg(command).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
-    let serve = |bucket: Option<&Bucket>| serve_at(&service.data, bucket);
-    let said = serve(None);
-    assert!(said.contains("are in a bucket: name it in objects.url"), "{said}");
-    let said = serve(Some(&server.bucket()));
-    assert!(said.contains("has not the contents of"), "{said}");
     let other = Service::start_in_bucket(&server.bucket(), &SETTINGS);
-    let said = serve(other.place().bucket.as_ref());
-    assert!(said.contains("has the contents of another installation"), "{said}");
+    for (bucket, refusal) in [
+        (None, "are in a bucket: name it in objects.url"),
+        (Some(&server.bucket()), "has not the contents of"),
+        (other.place().bucket.as_ref(), "has the contents of another installation"),
+    ] {
+        for command in ["serve", "doctor"] {
+            let said = run(command, &service.data, bucket);
+            assert!(said.contains(refusal), "{command}: {said}");
+        }
+    }
     if !service.has_postgres() {
         // Records that are new know of nothing that is there.
         let folder = tempfile::tempdir().unwrap();
-        let said = serve_at(&folder.path().join("data"), Some(&bucket));
+        let said = run("serve", &folder.path().join("data"), Some(&bucket));
         assert!(said.contains("of which molbox.sqlite knows nothing"), "{said}");
     }
 }

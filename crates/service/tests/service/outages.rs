@@ -303,6 +303,55 @@ fn a_database_that_cannot_be_used_is_named_with_its_setting() {
 }
 
 #[test]
+fn a_clock_that_is_not_that_of_the_database_is_named_and_no_server_starts_far_from_it() {
+    let Some(server) = postgres::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database();
+    let run = |command: &[&str]| -> (bool, String) {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(folder.path().join("data"));
+        for setting in [&format!("database.url={url:?}"), SETTINGS[0]] {
+            molboxd.args(["--set", setting]);
+        }
+        for address in ["listen", "margin_listen"] {
+            molboxd.args(["--set", &format!("{address}=\"127.0.0.1:0\"")]);
+        }
+        let output = molboxd.args(command).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+    assert!(run(&["account", "create", "ada"]).0);
+    // A function of this name that is found before the server's own.
+    let name = url.rsplit('/').next().unwrap();
+    server.sql(&url, &format!("alter database {name} set search_path = public, pg_catalog"));
+    let shift = |seconds: i32| {
+        let sql = format!(
+            "create or replace function clock_timestamp() returns timestamptz language sql volatile
+             as $$ select pg_catalog.clock_timestamp() + interval '{seconds} s' $$"
+        );
+        server.sql(&url, &sql);
+    };
+    let apart = |seconds: i32| {
+        let way = if seconds > 0 { "behind" } else { "ahead of" };
+        format!(" s {way} that of database.url: set both by NTP")
+    };
+    for seconds in [-90, 90] {
+        shift(seconds);
+        for command in ["serve", "doctor"] {
+            let (done, said) = run(&[command]);
+            assert!(!done && said.contains(&apart(seconds)), "{seconds}: {said}");
+        }
+    }
+    for (seconds, is_named) in [(-20, true), (0, false), (20, true)] {
+        shift(seconds);
+        assert!(run(&["account", "list"]).0, "{seconds}");
+        let (_, said) = run(&["doctor"]);
+        assert!(said.contains(" database: PostgreSQL "), "{said}");
+        assert_eq!(said.contains(&apart(seconds)), is_named, "{seconds}: {said}");
+    }
+}
+
+#[test]
 fn a_password_that_is_missing_or_wrong_is_named_with_its_setting() {
     let Some((server, port, certificate)) = Postgres::start_with_tls() else { return };
     let database = server.database();
@@ -343,23 +392,26 @@ fn a_database_is_that_of_one_data_folder() {
     let service = Service::start_on(&url, &SETTINGS);
     let elsewhere = tempfile::tempdir().unwrap();
     let data = elsewhere.path().join("data");
-    let refusal = |url: &str| -> String {
+    let refusal = |run: &str, url: &str| -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.args(["--set", SETTINGS[0]]);
         command.arg("--data").arg(&data).args(["--set", &format!("database.url={url:?}")]);
         for address in ["listen", "margin_listen"] {
             command.args(["--set", &format!("{address}=\"127.0.0.1:0\"")]);
         }
-        let output = command.arg("serve").output().unwrap();
+        let output = command.arg(run).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
-    let said = refusal(&url);
-    assert!(said.contains("is that of another data folder"), "{said}");
+    for run in ["serve", "doctor"] {
+        let said = refusal(run, &url);
+        assert!(said.contains("is that of another data folder"), "{run}: {said}");
+    }
     drop(service);
     std::fs::create_dir_all(data.join("objects/tasks/job_0")).unwrap();
     let new = server.database();
     for _ in 0..2 {
-        let said = refusal(&new);
+        let said = refusal("serve", &new);
         assert!(said.contains("has contents in objects/tasks but"), "{said}");
     }
 }
