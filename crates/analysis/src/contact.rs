@@ -170,7 +170,7 @@ impl Task for Search {
             by_frame.push(Column::numbers(
                 "first_fraction",
                 None,
-                "part of the contacts of the first frame",
+                "part of the contacts of the first analysed frame",
                 parts,
             ));
         }

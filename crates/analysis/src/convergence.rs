@@ -4,6 +4,7 @@
 use rustfft::FftPlannerScalar;
 use rustfft::num_complex::Complex;
 
+use crate::frames::even_step;
 use crate::parallel::in_order;
 use crate::run::Report;
 use crate::table::{Column, Table, Values};
@@ -279,7 +280,11 @@ fn of_series(series: &[Series<'_>], found: &[SettledMean], frames: &[Column]) ->
 }
 
 fn by_blocks(series: &[Series<'_>], found: &[SettledMean], frames: &[Column]) -> Table {
-    let interval = frames.iter().find(|column| column.name == "time_ps").and_then(interval_ps);
+    let times = frames.iter().find(|column| column.name == "time_ps");
+    let interval = times.and_then(|times| match &times.values {
+        Values::Numbers(times) => even_step(times),
+        _ => None,
+    });
     let mut rows: Vec<&Series<'_>> = Vec::new();
     let mut blocks = Vec::new();
     let mut errors = Vec::new();
@@ -327,13 +332,6 @@ fn by_blocks(series: &[Series<'_>], found: &[SettledMean], frames: &[Column]) ->
                       independent (Flyvbjerg and Petersen 1989)";
     Table::new("block_averages", "Block averages", definition.to_owned(), Vec::new(), columns)
         .untitled()
-}
-
-/// The mean time from row to row.
-fn interval_ps(column: &Column) -> Option<f64> {
-    let Values::Numbers(times) = &column.values else { return None };
-    let n = times.len().checked_sub(1).filter(|n| *n > 0)?;
-    Some((times[n] - times[0]) / n as f64)
 }
 
 #[cfg(test)]

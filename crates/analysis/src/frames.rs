@@ -84,14 +84,36 @@ impl Frames<'_> {
     }
 
     /// Time from one frame to the next of those that are analysed or were left out, in ps, if the
-    /// trajectory has times.
+    /// trajectory has times, and they are equal steps.
     pub(crate) fn interval_ps(&self) -> Option<f64> {
-        let frames = self.range.of(self.trajectory.n_frames());
-        let n_intervals = frames.len().checked_sub(1).filter(|n| *n > 0)?;
-        let last = frames.last()?;
-        let span_ps = self.trajectory.time_ps(last)? - self.trajectory.time_ps(self.range.first)?;
-        Some(nine_digits(span_ps / n_intervals as f64))
+        even_step(&self.times_ps()?).map(nine_digits)
     }
+
+    /// Whether there are times, and a number of frames does not stand for a length of time.
+    pub(crate) fn has_uneven_times(&self) -> bool {
+        self.times_ps().is_some_and(|times| times.len() > 2 && even_step(&times).is_none())
+    }
+
+    fn times_ps(&self) -> Option<Vec<f64>> {
+        let frames = self.range.of(self.trajectory.n_frames());
+        frames.map(|frame| self.trajectory.time_ps(frame)).collect()
+    }
+}
+
+/// How far a time may be from where equal steps have it, as a part of one.
+const OFF_STEP: f64 = 0.05;
+
+/// The step between times, if they are equal, as far as 32 bits tell, which XTC files have.
+pub(crate) fn even_step(times: &[f64]) -> Option<f64> {
+    let (first, last) = (*times.first()?, *times.last()?);
+    let n_steps = times.len().checked_sub(1).filter(|n| *n > 0)?;
+    let step = (last - first) / n_steps as f64;
+    let tolerance = OFF_STEP * step + f64::from(f32::EPSILON) * last.abs();
+    let is_even = times.iter().enumerate().all(|(nth, time)| {
+        let expected = first + step * nth as f64;
+        (time - expected).abs() <= tolerance
+    });
+    is_even.then_some(step)
 }
 
 /// A number without the noise that a difference leaves in its last digits.

@@ -87,6 +87,9 @@ pub(crate) fn prepare<'a>(
     if frames.n_analyzed() == 1 {
         warnings.push(Warning::OneFrame);
     }
+    if frames.has_uneven_times() {
+        warnings.push(Warning::UnevenTimes);
+    }
     let images = vec![[0.0; 3]; tracked.len()];
     let mut setup = Setup { frames, source, skipped, warnings, tracked, first, images };
     if let Some(images) = images_as_in_reference(request, &setup)? {

@@ -140,7 +140,10 @@ impl PerFrame for Task {
             weights.noun()
         );
         let title = match self.origin.as_str() {
-            FIRST_FRAME => "RMSD from the first frame".to_owned(),
+            FIRST_FRAME => match frames.analyzed.first() {
+                Some(0) | None => "RMSD from the first frame".to_owned(),
+                Some(first) => format!("RMSD from frame {first}"),
+            },
             origin => format!("RMSD from {origin}"),
         };
         Table::new("rmsd", &title, definition, groups, columns)

@@ -41,6 +41,8 @@ pub enum Warning {
     /// The files do not have the times of their frames, or not in ascending order, so that there
     /// are none in the results.
     NoTimes,
+    /// The times of the frames are no equal steps, so that a number of frames is no length of time.
+    UnevenTimes,
     /// The cell of the first frame was taken for lengths and cosines, and could be CHARMM's matrix.
     DoubtfulCell,
     /// Damaged frames were left out, as the request allows.
@@ -157,6 +159,10 @@ impl fmt::Display for Warning {
             Self::NoTimes => f.write_str(
                 "the trajectory has no times, or they do not ascend; results have the number of \
                  the frame alone",
+            ),
+            Self::UnevenTimes => f.write_str(
+                "the frames are not at equal steps of time; lifetimes and blocks are counted in \
+                 frames, and errors of means take frames for equally far apart",
             ),
             Self::DoubtfulCell => f.write_str(
                 "the file does not say for certain what it has of the angles of its cell, which \

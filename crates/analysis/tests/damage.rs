@@ -286,6 +286,42 @@ fn times_that_are_none_are_left_out_with_a_warning() {
 }
 
 #[test]
+fn where_steps_of_time_are_unequal_lifetimes_are_counted_in_frames() {
+    let params = Params {
+        contact_masks: texts(&["@N @C"]),
+        contact_distance: Some(3.0),
+        ..Params::default()
+    };
+    let topology = THREE_ATOMS.replace("C   ALA A   1", "C   GLY A   2");
+    let topology = temporary("uneven.pdb", topology);
+    // Apart in the fourth frame, and the others in contact.
+    let apart = [AT[0], AT[1], [0.2, 0.9, 0.0]];
+    let analyzed = |times: &[f32]| {
+        let frame = |(nth, time_ps): (usize, &f32)| {
+            xtc_frame(0, *time_ps, BOX, if nth == 3 { &apart } else { &AT })
+        };
+        let frames: Vec<Vec<u8>> = times.iter().enumerate().map(frame).collect();
+        let trajectory = [temporary("uneven.xtc", frames.concat())];
+        let files = Files { topology: &topology, trajectory: &trajectory, reference: None };
+        analyze_files(&files, &params, &control(&AtomicBool::new(false))).unwrap()
+    };
+    let even: Vec<f32> = (0..12_i16).map(|nth| 3e5 + 0.1 * f32::from(nth)).collect();
+    let report = analyzed(&even);
+    assert!(!report.warnings.contains(&Warning::UnevenTimes), "32 bits of 0.3 µs");
+    // Ten frames between two parts are missing: 3 and 8 in a row are no 5 and 13 steps.
+    let gap: Vec<f32> =
+        (0..12_i16).map(|nth| f32::from(if nth < 6 { nth } else { nth + 10 })).collect();
+    let report = analyzed(&gap);
+    assert!(report.warnings.contains(&Warning::UnevenTimes), "{:?}", report.warnings);
+    let contacts = report.tables.iter().find(|table| table.kind == "contacts").unwrap();
+    assert_eq!(contacts.numbers("mean_lifetime_ps"), None);
+    assert_eq!(contacts.numbers("mean_lifetime_frames"), Some(&[5.5][..]));
+    assert_eq!(contacts.numbers("longest_lifetime_frames"), Some(&[8.0][..]));
+    let blocks = report.tables.iter().find(|table| table.kind == "block_averages").unwrap();
+    assert_eq!(blocks.column("block_ps"), None);
+}
+
+#[test]
 fn one_frame_has_no_fluctuation() {
     let frames = some_frames();
     let one = dcd("one_frame.dcd", &frames[..1]);

@@ -258,5 +258,8 @@ fn frames_that_are_not_there_are_named() {
     let turned = Params { first_frame: Some(5), last_frame: Some(4), ..rmsd_of(COMPLEX) };
     assert_eq!(violations(None, &turned)[0].0, "last_frame");
     let beyond = Params { first_frame: Some(58), last_frame: Some(u64::MAX), ..rmsd_of(COMPLEX) };
-    assert_eq!(run(None, &beyond).unwrap().n_analyzed, 2);
+    let of_two = run(None, &beyond).unwrap();
+    assert_eq!(of_two.n_analyzed, 2);
+    let title = &of_two.tables[0].title;
+    assert!(title.starts_with("RMSD from frame 58"), "{title}");
 }
