@@ -170,6 +170,9 @@ fn a_floor_lifts_volatilities_to_a_part_of_those_of_the_whole_history() {
     let (half, of_half) = sigma(0.5);
     assert!((half / (0.5 * whole) - 1.0).abs() < 0.01, "{half} and {}", 0.5 * whole);
     assert_close(of_half / margin, half / calm);
+    let fields = json!({ "volatilityFloor": 0.5, "volatilityMultiplier": 1.7 });
+    let multiplied = calculate(&with(request.clone(), fields), &store).unwrap();
+    assert_close(multiplied.summary.initial_margin, 1.7 * of_half);
 }
 
 #[test]
