@@ -22,6 +22,7 @@ use crate::http::call::Call;
 use crate::http::download::{download, while_good};
 use crate::http::once::once;
 use crate::http::validate::{loc, violation};
+use crate::plan::build::BuildPlan;
 use crate::plan::{estimate, simulate, unlikely};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::commit::has_commit;
@@ -38,7 +39,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     app.check_disk()?;
-    let system = resolved_system(&call, &request, &outside).await?;
+    let system = resolved_system(&call, &request, &outside, is_built).await?;
     let built = simulate::System::of(&system)?;
     let parameters = simulate::resolve(app, &request, &built, outside)?;
     let mut warnings: Vec<Notice> = stored(&warnings)?;
@@ -64,31 +65,76 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     let mut warnings: Vec<Notice> = stored(&warnings)?;
-    let (parameters, atoms, size) = if let Some(atoms) = call.whole("atoms") {
-        let parameters = simulate::resolve_unbuilt(app, &request, atoms, outside)?;
-        warnings.extend(unlikely::notices(&parameters));
-        let size = parameters.size(atoms);
-        (parameters, atoms, size)
-    } else {
-        let system = resolved_system(&call, &request, &outside).await?;
-        let built = simulate::System::of(&system)?;
-        let parameters = simulate::resolve(app, &request, &built, outside)?;
-        warnings.extend(notices(app, &parameters, &built)?);
-        let size = parameters.size_on(app, &built)?;
-        (parameters, built.atoms, size)
+    let system = match call.whole("atoms") {
+        Some(_) => None,
+        None => Some(resolved_system(&call, &request, &outside, is_coming).await?),
+    };
+    let (parameters, estimate) = match &system {
+        Some(system) if system.status == Status::Succeeded => {
+            let built = simulate::System::of(system)?;
+            let parameters = simulate::resolve(app, &request, &built, outside)?;
+            warnings.extend(notices(app, &parameters, &built)?);
+            let size = parameters.size_on(app, &built)?;
+            let estimate = estimate::of_job(app, &parameters, Some(built.atoms), size).await?;
+            (parameters, estimate)
+        }
+        system => {
+            let atoms = match system {
+                Some(system) => atoms_to_come(&call, system).await?,
+                None => call.whole("atoms"),
+            };
+            let id = system.as_ref().map(|system| system.id.as_str());
+            let parameters = simulate::resolve_unbuilt(app, &request, id, atoms, outside)?;
+            warnings.extend(system.iter().map(|system| not_built(system, atoms)));
+            warnings.extend(unlikely::notices(&parameters));
+            let size = parameters.size(atoms.unwrap_or(0));
+            let estimate = estimate::of_job(app, &parameters, atoms, size).await?;
+            (parameters, estimate)
+        }
     };
     let mut shown = serde_json::to_value(&parameters).map_err(ApiError::internal)?;
     if request.seed.is_none() {
         // The submission draws its own.
         shown.as_object_mut().and_then(|shown| shown.remove("seed"));
     }
-    let estimate = estimate::of_job(app, &parameters, atoms, size).await?;
+    // Nothing waits for a place before its system is built.
+    let waits = system.as_ref().is_none_or(|system| is_built(system.status));
+    let estimate = match waits {
+        true => with_place(&call, KIND, priority(request.priority), estimate),
+        false => estimate,
+    };
     answer::json(&JobPreview {
         parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
         warnings,
-        estimate: with_place(&call, KIND, priority(request.priority), estimate),
+        estimate,
         extra: Default::default(),
     })
+}
+
+/// Atoms that the build of a system is estimated to give; none where that cannot be told before.
+async fn atoms_to_come(call: &Call, system: &Task) -> Result<Option<u64>, ApiError> {
+    let plan: BuildPlan = stored(&system.parameters)?;
+    Ok(estimate::of_system(&call.app, &plan, call.account(), None).await?.atoms)
+}
+
+/// Code of the warning about a job that is checked before its system is built.
+const SYSTEM_NOT_BUILT: &str = "system_not_built";
+
+fn not_built(system: &Task, atoms: Option<u64>) -> Notice {
+    let basis = match atoms {
+        Some(atoms) => format!("the job is estimated by the {atoms} atoms that it is to have"),
+        None => "memory, bytes and time depend on how many atoms it gets".to_owned(),
+    };
+    let Task { id, status, .. } = system;
+    Notice {
+        code: SYSTEM_NOT_BUILT.to_owned(),
+        message: format!(
+            "{id} is {status}: {basis}; masks and the widest cutoff are checked when it is built"
+        ),
+        loc: vec![loc("body"), loc("box_id")],
+        residues: Vec::new(),
+        extra: Default::default(),
+    }
 }
 
 /// What of the parameters of a job is probably not meant.
@@ -107,8 +153,9 @@ async fn resolved_system(
     call: &Call,
     request: &JobCreateParams,
     outside: &[ValidationError],
+    is_fit: fn(Status) -> bool,
 ) -> Result<Task, ApiError> {
-    match system(call, request).await {
+    match system(call, request, is_fit).await {
         Ok(system) => Ok(system),
         Err(error) => {
             let mut violations = simulate::violations(&call.app, request, outside.to_vec());
@@ -118,8 +165,20 @@ async fn resolved_system(
     }
 }
 
-/// The system that a job is to run on, which must be built.
-async fn system(call: &Call, request: &JobCreateParams) -> Result<Task, ApiError> {
+fn is_built(status: Status) -> bool {
+    status == Status::Succeeded
+}
+
+fn is_coming(status: Status) -> bool {
+    matches!(status, Status::Queued | Status::Running | Status::Succeeded)
+}
+
+/// The system that a job is to run on, in a state that is fit for what is asked.
+async fn system(
+    call: &Call,
+    request: &JobCreateParams,
+    is_fit: fn(Status) -> bool,
+) -> Result<Task, ApiError> {
     let at = vec![loc("body"), loc("box_id")];
     let system = match &request.box_id {
         Some(id) => call.app.db.task(call.account(), Kind::System, id).await?.ok_or_else(|| {
@@ -133,7 +192,7 @@ async fn system(call: &Call, request: &JobCreateParams) -> Result<Task, ApiError
             )
         })?,
     };
-    if system.status != Status::Succeeded {
+    if !is_fit(system.status) {
         return Err(not_ready(
             at,
             &system.id,

@@ -35,13 +35,16 @@ const PER_SURFACE_ATOM: f64 = 2.92;
 /// Moles of water in a litre, as `addSolvent` counts ions by.
 const WATER_MOLAR: f64 = 55.4;
 
-/// What a job of these parameters would take, on a system of so many atoms.
+/// What a job of these parameters would take, on a system of so many atoms; where they are not known,
+/// its steps and frames.
 pub(crate) async fn of_job(
     app: &App,
     parameters: &Parameters,
-    atoms: u64,
+    atoms: Option<u64>,
     size: Size,
 ) -> Result<Estimate, ApiError> {
+    let counted = Estimate { steps: Some(size.steps), frames: Some(size.frames), ..unknown() };
+    let Some(atoms) = atoms else { return Ok(counted) };
     let asked = Asked {
         threads: expected_threads(app).await?,
         atoms,
@@ -52,17 +55,11 @@ pub(crate) async fn of_job(
     let seconds = speed::job_seconds(&app.db.speeds(Kind::Job).await?, &asked);
     Ok(Estimate {
         atoms: Some(atoms),
-        waters: None,
         memory_bytes: Some(bytes(JOB_BYTES + JOB_BYTES_PER_ATOM * atoms as f64)),
-        steps: Some(size.steps),
-        frames: Some(size.frames),
         trajectory_bytes: Some(size.trajectory_bytes),
         result_bytes: Some(size.result_bytes),
         hours: hours(seconds),
-        queue: None,
-        box_vectors: Vec::new(),
-        box_middle: Vec::new(),
-        extra: Default::default(),
+        ..counted
     })
 }
 

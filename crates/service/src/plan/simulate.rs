@@ -279,7 +279,7 @@ pub(crate) fn violations(
 }
 
 /// The parameters with defaults of a job on a system that is yet to be built, of which nothing is
-/// known but how many atoms it has.
+/// known but how many atoms it has, if that, and its identifier, if it has one.
 ///
 /// # Errors
 ///
@@ -287,12 +287,17 @@ pub(crate) fn violations(
 pub(crate) fn resolve_unbuilt(
     app: &App,
     request: &JobCreateParams,
-    atoms: u64,
+    id: Option<&str>,
+    atoms: Option<u64>,
     outside: Vec<ValidationError>,
 ) -> Result<Parameters, ApiError> {
-    let parameters = Parameters::unbuilt(app, request);
+    let mut parameters = Parameters::unbuilt(app, request);
+    if let Some(id) = id {
+        parameters.box_id = id.to_owned();
+    }
     let mut problems = check(&parameters);
-    let excess = excess_of(app, &parameters, &written(&parameters, atoms, 0))?;
+    let written = written(&parameters, atoms.unwrap_or(0), 0);
+    let excess = excess_of(app, &parameters, &written)?;
     problems.extend(excess.map(|excess| excess.of_submission()));
     let problems = joined(outside, problems);
     if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }

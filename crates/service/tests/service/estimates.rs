@@ -168,6 +168,48 @@ async fn a_job_on_a_system_that_is_not_built_is_checked_as_far_as_its_size_tells
 }
 
 #[tokio::test]
+async fn a_job_on_a_queued_system_is_checked_and_estimated_by_what_its_build_is_to_give() {
+    let service = Service::start_with(&["tasks.runner=off"]);
+    let key = service.key("ada");
+    let submitted = async |system: Value| {
+        let (status, record) = post(&service, &key, "/submit/system", &system).await;
+        assert_eq!(status, 200, "{record}");
+        record["system_id"].as_str().unwrap().to_owned()
+    };
+    let box_id = submitted(json!({"minimum_padding": 1.2})).await;
+    let (_, of_system) =
+        post(&service, &key, "/check/system", &json!({"minimum_padding": 1.2})).await;
+    let atoms = of_system["estimate"]["atoms"].as_u64().unwrap();
+    let stage = json!({"type": "NVT", "time": 0.1, "traj_freq": 100, "restraint_mask": "@CA"});
+    let job = json!({"box_id": box_id, "temperature": 3100, "equilibration": [stage]});
+    let (status, preview) = post(&service, &key, "/check/job", &job).await;
+    assert_eq!(status, 200, "{preview}");
+    let codes = [&preview["warnings"][0]["code"], &preview["warnings"][1]["code"]];
+    assert_eq!(codes, ["system_not_built", "unlikely_value"]);
+    assert_eq!(preview["parameters"]["box_id"], *box_id);
+    let (_, by_atoms) = post(&service, &key, &format!("/check/job?atoms={atoms}"), &job).await;
+    assert_eq!(preview["estimate"], by_atoms["estimate"]);
+    assert!(preview["estimate"]["trajectory_bytes"].as_u64() > Some(atoms));
+
+    let wrong = json!({"box_id": box_id, "temperature": -1});
+    assert_eq!(post(&service, &key, "/check/job", &wrong).await.0, 422);
+    let (status, refusal) = post(&service, &key, "/submit/job", &job).await;
+    assert_eq!((status, &refusal["detail"][0]["loc"]), (409, &json!(["body", "box_id"])));
+
+    let membrane = submitted(json!({"membrane": "POPC"})).await;
+    let (status, preview) = post(&service, &key, "/check/job", &json!({"box_id": membrane})).await;
+    assert_eq!(status, 200, "{preview}");
+    let estimate = &preview["estimate"];
+    let known = ["atoms", "memory_bytes", "trajectory_bytes", "steps", "frames"]
+        .map(|name| estimate[name].is_number());
+    assert_eq!(known, [false, false, false, true, true], "{estimate}");
+
+    let (status, _) = post(&service, &key, &format!("/cancel/system/{box_id}"), &json!({})).await;
+    assert_eq!(status, 200);
+    assert_eq!(post(&service, &key, "/check/job", &job).await.0, 409, "it is never built");
+}
+
+#[tokio::test]
 async fn no_number_of_a_body_however_large_or_small_breaks_a_check() {
     let service = Service::start();
     let key = service.key("ada");
