@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use molbox_analysis::Structure;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
@@ -91,6 +92,15 @@ pub(crate) fn structure(path: &Path) -> Result<(), Failure> {
                 .remedy("these are .pdb, .ent, .cif and .mmcif, each also with .gz"))
         }
     }
+}
+
+/// What is in a structure, as far as it can be read: `596 atoms in 36 residues`.
+pub(crate) fn counted(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    open(path).ok()?.read_to_string(&mut text).ok()?;
+    let topology = Structure::from_text(&text).ok()?.topology;
+    let (atoms, residues) = (topology.n_atoms(), topology.residues().len());
+    Some(format!("{atoms} atoms in {residues} residues"))
 }
 
 /// Extensions of topologies of built systems, and of archives that hold one.

@@ -7,7 +7,7 @@ use molbox::workflow::types::{LocItem, ValidationError};
 use molbox::{Error, Refusal, Retry};
 use serde_json::{Value, json};
 
-use crate::flag_names;
+use crate::flag_names::{shown_place, shown_text};
 
 /// Exit statuses. They are part of the interface: scripts depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ impl Failure {
     pub(crate) fn invalid_fields(problems: Vec<(String, String)>) -> Option<Self> {
         let message = match problems.as_slice() {
             [] => return None,
-            [(at, problem)] if at.is_empty() => problem.clone(),
-            [(at, problem)] => format!("{}: {problem}", flag_names::shown_place(at)),
+            [(at, problem)] if at.is_empty() => shown_text(problem),
+            [(at, problem)] => format!("{}: {}", shown_place(at), shown_text(problem)),
             many => format!("{} things are wrong with the request", many.len()),
         };
         let fields = problems.into_iter().map(|(at, problem)| (at, problem, None)).collect();
@@ -137,14 +137,14 @@ impl fmt::Display for Failure {
         f.write_str(&self.message)?;
         match self.fields.as_slice() {
             // The message has the only one already, when it is about nothing else.
-            [(_, problem, remedy)] if self.message.ends_with(problem) => {
+            [(_, problem, remedy)] if self.message.ends_with(&shown_text(problem)) => {
                 if let Some(remedy) = remedy {
                     write!(f, " ({remedy})")?;
                 }
             }
             fields => {
                 for (at, problem, remedy) in fields {
-                    let at = flag_names::shown_place(at);
+                    let (at, problem) = (shown_place(at), shown_text(problem));
                     write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
                     if let Some(remedy) = remedy {
                         write!(f, " ({remedy})")?;
@@ -292,8 +292,8 @@ fn refused(refusal: &Refusal) -> String {
         }
         (502..=504, None) => "the service is not available now".to_owned(),
         (_, Some(violation)) => match place(violation).as_str() {
-            "" => violation.msg.clone(),
-            place => format!("{}: {}", flag_names::shown_place(place), violation.msg),
+            "" => shown_text(&violation.msg),
+            place => format!("{}: {}", shown_place(place), shown_text(&violation.msg)),
         },
         (_, None) if refusal.violations.is_empty() => {
             format!("the service answered {}", refusal.status)

@@ -1,4 +1,10 @@
-//! What flags are called whose names are not those of their fields.
+//! What flags are called, and which the command that runs has: what is wrong with a field is said of the
+//! flag that a person typed.
+
+use std::sync::OnceLock;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 
 /// Flags with names of their own; the others are called as their field.
 pub(crate) const NAMES: [(&str, &str); 22] = [
@@ -26,18 +32,174 @@ pub(crate) const NAMES: [(&str, &str); 22] = [
     ("downsample_frames", "stride"),
 ];
 
-/// A field as whoever gave it by a flag of another name knows it: `rmsd_masks[0][0]` as `--rmsd`.
-pub(crate) fn shown_place(field: &str) -> String {
-    let is_of = |own: &&(&str, &str)| {
-        field.strip_prefix(own.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
-    };
-    let flag = NAMES.iter().find(is_of).map(|(_, name)| format!("--{name}"));
-    let is_given = |flag: &String| {
-        std::env::args().any(|arg| arg.strip_prefix(flag).is_some_and(is_end_of_flag))
-    };
-    flag.filter(is_given).unwrap_or_else(|| field.to_owned())
+/// What the id of a flag begins with that stands for a field; the rest is its path.
+pub(crate) const FIELD: &str = "field:";
+
+/// Ids of the flags that name a document with fields.
+const DOCUMENTS: [&str; 2] = ["file", "portfolio"];
+
+/// The flags of the command that runs.
+static OWN: OnceLock<Own> = OnceLock::new();
+
+#[derive(Default)]
+struct Own {
+    flags: Vec<Flag>,
+    /// Whether fields may come from a file, whose names are those of the fields.
+    has_file: bool,
 }
 
-fn is_end_of_flag(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with('=')
+struct Flag {
+    /// `production.time`
+    path: String,
+    /// `--time`
+    name: String,
+    /// How often it was typed.
+    n_given: usize,
+    /// Whether it is given as JSON, whose parts have names.
+    is_json: bool,
+}
+
+/// Notes which flags the command has that these matches are of.
+pub(crate) fn remember(command: &Command, matches: &ArgMatches) {
+    let (mut command, mut matches) = (command, matches);
+    while let Some((name, of_name)) = matches.subcommand()
+        && let Some(below) = command.find_subcommand(name)
+    {
+        (command, matches) = (below, of_name);
+    }
+    let flags = command.get_arguments().filter_map(|arg| {
+        let id = arg.get_id().as_str();
+        let is_typed = matches.value_source(id) == Some(ValueSource::CommandLine);
+        let n_given = matches.indices_of(id).filter(|_| is_typed).map_or(0, Iterator::count);
+        let path = id.strip_prefix(FIELD)?.to_owned();
+        let is_json = arg.get_value_names().is_some_and(|names| names == ["JSON"]);
+        Some(Flag { path, name: format!("--{}", arg.get_long()?), n_given, is_json })
+    });
+    let flags: Vec<Flag> = flags.collect();
+    let has_file = command.get_arguments().any(|arg| {
+        let id = arg.get_id().as_str();
+        DOCUMENTS.contains(&id) && matches.value_source(id) == Some(ValueSource::CommandLine)
+    });
+    // There is one command in a process.
+    let _ = OWN.set(Own { flags, has_file });
+}
+
+/// A field as whoever gave it by a flag knows it: `rmsd_masks[0][0]` as `--rmsd`.
+pub(crate) fn shown_place(field: &str) -> String {
+    OWN.get().and_then(|own| own.place(field)).unwrap_or_else(|| field.to_owned())
+}
+
+/// A message whose fields, in backticks, are called by their flags: `allow_unfinished: true` as
+/// `--allow-unfinished`.
+pub(crate) fn shown_text(message: &str) -> String {
+    OWN.get().map_or_else(|| message.to_owned(), |own| own.text(message))
+}
+
+impl Own {
+    fn place(&self, field: &str) -> Option<String> {
+        let is_end = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.']);
+        let (flag, rest) = self.flags.iter().find_map(|flag| {
+            field.strip_prefix(&flag.path).filter(|rest| is_end(rest)).map(|rest| (flag, rest))
+        })?;
+        if flag.n_given == 0 && (self.has_file || rest.contains('.')) {
+            return None;
+        }
+        let name = &flag.name;
+        let nth = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')?.0.parse().ok());
+        Some(match nth {
+            Some(nth) if flag.n_given > 1 => format!("{name} (number {})", nth_from_one(nth)),
+            _ if flag.is_json && !rest.is_empty() => {
+                format!("{name} {}", rest.trim_start_matches('.'))
+            }
+            _ => name.clone(),
+        })
+    }
+
+    fn text(&self, message: &str) -> String {
+        let parts = message.split('`').enumerate().map(|(nth, part)| {
+            let is_quoted = nth % 2 == 1;
+            self.quoted(part).filter(|_| is_quoted).unwrap_or_else(|| part.to_owned())
+        });
+        parts.collect::<Vec<String>>().join("`")
+    }
+
+    /// A field, or a field with its value, as the flag that gives it.
+    fn quoted(&self, part: &str) -> Option<String> {
+        let (field, value) = match part.split_once(": ") {
+            Some((field, value)) => (field, Some(value)),
+            None => (part, None),
+        };
+        let last = |path: &str| path.rsplit('.').next() == Some(field);
+        let flag = self.flags.iter().find(|flag| flag.path == field || last(&flag.path))?;
+        if flag.n_given == 0 && self.has_file {
+            return None;
+        }
+        Some(match value {
+            None | Some("true") => flag.name.clone(),
+            Some(value) => format!("{} {value}", flag.name),
+        })
+    }
+}
+
+fn nth_from_one(nth: usize) -> usize {
+    nth.saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flag, Own};
+
+    fn own(has_file: bool) -> Own {
+        let flag = |path: &str, name: &str, n_given| Flag {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            n_given,
+            is_json: path == "equilibration",
+        };
+        Own {
+            flags: vec![
+                flag("rmsd_masks", "--rmsd", 2),
+                flag("rmsf_masks", "--rmsf", 1),
+                flag("hbond_distance", "--hbond-distance", 0),
+                flag("equilibration", "--equilibration", 1),
+                flag("production.time", "--time", 1),
+                flag("allow_unfinished", "--allow-unfinished", 0),
+                flag("portfolio.futures", "--future", 1),
+            ],
+            has_file,
+        }
+    }
+
+    #[test]
+    fn a_place_is_the_flag_that_it_was_given_by() {
+        for (field, shown) in [
+            ("rmsd_masks[1][0]", Some("--rmsd (number 2)")),
+            ("rmsf_masks[0][0]", Some("--rmsf")),
+            ("production.time", Some("--time")),
+            ("production.timely", None),
+            ("equilibration[1].time", Some("--equilibration [1].time")),
+            ("portfolio.futures[0].quantity", Some("--future")),
+            ("hbond_distance", Some("--hbond-distance")),
+            ("unknown", None),
+        ] {
+            assert_eq!(own(false).place(field).as_deref(), shown, "{field}");
+        }
+        assert_eq!(own(true).place("hbond_distance"), None, "it may be the file's");
+        assert_eq!(own(true).place("rmsf_masks[0]").as_deref(), Some("--rmsf"));
+    }
+
+    #[test]
+    fn fields_in_a_message_are_called_by_their_flags() {
+        for (message, shown) in [
+            ("`allow_unfinished: true` does it", "`--allow-unfinished` does it"),
+            ("needs `rmsd_masks` or `time`", "needs `--rmsd` or `--time`"),
+            ("one of `x` and rmsd_masks", "one of `x` and rmsd_masks"),
+        ] {
+            assert_eq!(own(false).text(message), shown);
+        }
+        assert_eq!(
+            own(true).text("`hbond_distance` of `rmsd_masks`"),
+            "`hbond_distance` of `--rmsd`"
+        );
+    }
 }

@@ -20,7 +20,7 @@ mod units;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::context::{Context, Global};
 use crate::failure::Failure;
@@ -132,7 +132,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => {
             // A reader that has gone is no failure.
@@ -165,6 +165,13 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code as u8)
         }
     }
+}
+
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    flag_names::remember(&command, &matches);
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure> {

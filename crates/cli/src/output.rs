@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -39,6 +39,8 @@ pub(crate) struct Output {
     is_silent: bool,
     /// Of the terminal that standard output is.
     width: Option<usize>,
+    /// Of the one that standard error is.
+    remark_width: Option<usize>,
     /// Warnings that have been shown: one is shown once, however often its record is looked at.
     warned: Arc<Mutex<HashSet<String>>>,
 }
@@ -74,6 +76,7 @@ impl Output {
             has_bars,
             is_silent: false,
             width: out.then(|| usize::from(console::Term::stdout().size().1)),
+            remark_width: err.then(|| usize::from(console::Term::stderr().size().1)),
             warned: Arc::default(),
         }
     }
@@ -89,6 +92,7 @@ impl Output {
             has_bars: false,
             is_silent: true,
             width: None,
+            remark_width: None,
             warned: Arc::default(),
         }
     }
@@ -162,13 +166,15 @@ impl Output {
     /// called as it was given.
     pub(crate) fn warning(&self, message: &str) {
         let message = match message.split_once(": ") {
-            Some((at, rest)) => format!("{}: {rest}", flag_names::shown_place(at)),
-            None => message.to_owned(),
+            Some((at, rest)) => {
+                format!("{}: {}", flag_names::shown_place(at), flag_names::shown_text(rest))
+            }
+            None => flag_names::shown_text(message),
         };
         let is_new =
             self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(message.clone());
         if is_new && !self.is_quiet {
-            self.remark(&format!("{}: {message}", self.remark_styled(WARNING, "warning")));
+            self.headed(WARNING, "warning", &message);
         }
     }
 
@@ -179,7 +185,12 @@ impl Output {
                 members.iter().map(|(name, value)| (name.clone(), value)).collect()
             }
             Value::Array(items) => {
-                items.iter().enumerate().map(|(at, item)| (format!("[{at}]"), item)).collect()
+                let label = |at: usize| match within {
+                    // As its folder.
+                    "replicas" => format!("replica_{}", at + 1),
+                    _ => format!("[{at}]"),
+                };
+                items.iter().enumerate().map(|(at, item)| (label(at), item)).collect()
             }
             _ => return,
         };
@@ -201,12 +212,16 @@ impl Output {
                     for (nth, item) in items.iter().enumerate() {
                         let head =
                             if nth == 0 { format!("{indent}{head}") } else { margin.clone() };
-                        let _ = writeln!(text, "{head}  {}", self.hung(&cell(item), at));
+                        let _ = writeln!(text, "{head}  {}", hung(&cell(item), at, at, self.width));
                     }
                 }
                 Value::Array(items) if items.iter().all(is_flat) => {
                     let items: Vec<String> = items.iter().map(cell).collect();
-                    let _ = writeln!(text, "{indent}{head}  {}", self.hung(&items.join(", "), at));
+                    let _ = writeln!(
+                        text,
+                        "{indent}{head}  {}",
+                        hung(&items.join(", "), at, at, self.width)
+                    );
                 }
                 Value::Array(_) | Value::Object(_) => {
                     let _ = writeln!(text, "{indent}{}", self.styled(DIM, &name));
@@ -217,34 +232,10 @@ impl Output {
                 }
                 _ => {
                     let shown = with_unit(within, &name, value);
-                    let _ = writeln!(text, "{indent}{head}  {}", self.hung(&shown, at));
+                    let _ = writeln!(text, "{indent}{head}  {}", hung(&shown, at, at, self.width));
                 }
             }
         }
-    }
-
-    /// A text that begins at a column, with lines between words that end before the terminal does and
-    /// begin there, too.
-    fn hung(&self, text: &str, at: usize) -> String {
-        let room = match self.width {
-            Some(width) if width >= at + LEAST_ROOM => width - at,
-            _ => return text.to_owned(),
-        };
-        let mut hung = String::new();
-        let mut used = 0;
-        for (nth, word) in text.split(' ').enumerate() {
-            let length = console::measure_text_width(word);
-            if nth > 0 && used + 1 + length > room {
-                let _ = write!(hung, "\n{:at$}", "");
-                used = 0;
-            } else if nth > 0 {
-                hung.push(' ');
-                used += 1;
-            }
-            hung.push_str(word);
-            used += length;
-        }
-        hung
     }
 
     /// Records as a JSON array, or as a table of some of their members, by JSON pointer.
@@ -267,6 +258,8 @@ impl Output {
         }
         let heads = (0..sheet.columns.len()).map(|nth| Cell::new(sheet.head(nth)));
         table.set_header(heads.map(|head| head.add_attribute(Attribute::Bold)));
+        let is_of_numbers: Vec<bool> =
+            (0..sheet.columns.len()).map(|nth| sheet.is_of_numbers(nth)).collect();
         let Sheet { columns, cells, dropped, .. } = sheet;
         for row in cells {
             table.add_row(columns.iter().zip(row).map(|((_, pointer), text)| {
@@ -280,6 +273,9 @@ impl Output {
         }
         for (column, nth) in table.column_iter_mut().zip(1..) {
             column.set_padding((0, if nth == columns.len() { 0 } else { GAP }));
+            if is_of_numbers[nth - 1] {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
         self.text(&lines.join("\n"))?;
@@ -319,10 +315,18 @@ impl Output {
         if self.is_quiet {
             return;
         }
-        self.remark(text);
+        self.remark(text, 0);
     }
 
-    fn remark(&self, text: &str) {
+    /// Lines that are too long for the terminal go on below their beginning, the first at a column.
+    fn remark(&self, text: &str, at: usize) {
+        let lines = text.lines().enumerate().map(|(nth, line)| {
+            let indent = line.len() - line.trim_start().len();
+            let below = if nth == 0 { at } else { indent + 2 };
+            hung(line, 0, below, self.remark_width)
+        });
+        let lines: Vec<String> = lines.collect();
+        let text = lines.join("\n");
         // Whoever would have read it has gone.
         self.bars.suspend(|| {
             let _ = writeln!(io::stderr().lock(), "{text}");
@@ -331,7 +335,7 @@ impl Output {
 
     /// A text of who is asked on a terminal, without showing it.
     pub(crate) fn secret(&self, prompt: &str) -> Result<String> {
-        self.remark(prompt);
+        self.remark(prompt, 0);
         console::Term::stderr()
             .read_secure_line()
             .map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))
@@ -370,12 +374,17 @@ impl Output {
             return;
         }
         if self.is_json && !io::stderr().is_terminal() {
-            return self.remark(&failure.json().to_string());
+            return self.remark(&failure.json().to_string(), 0);
         }
-        self.remark(&format!("{}: {failure}", self.remark_styled(ERROR, "error")));
+        self.headed(ERROR, "error", &failure.to_string());
         if let Some(remedy) = &failure.remedy {
-            self.remark(&format!("{}: {remedy}", self.remark_styled(HELP, "help")));
+            self.headed(HELP, "help", remedy);
         }
+    }
+
+    /// A remark that begins with what it is.
+    fn headed(&self, style: Style, head: &str, text: &str) {
+        self.remark(&format!("{}: {text}", self.remark_styled(style, head)), head.len() + 2);
     }
 
     fn remark_styled(&self, style: Style, text: &str) -> String {
@@ -408,6 +417,29 @@ impl Output {
     pub(crate) fn has_bars(&self) -> bool {
         self.has_bars
     }
+}
+
+/// A text that begins at a column, with lines between words that end before the terminal does and go
+/// on at another column.
+fn hung(text: &str, from: usize, at: usize, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width >= at + LEAST_ROOM) else {
+        return text.to_owned();
+    };
+    let mut hung = String::new();
+    let mut column = from;
+    for (nth, word) in text.split(' ').enumerate() {
+        let length = console::measure_text_width(word);
+        if nth > 0 && column + 1 + length > width {
+            let _ = write!(hung, "\n{:at$}", "");
+            column = at;
+        } else if nth > 0 {
+            hung.push(' ');
+            column += 1;
+        }
+        hung.push_str(word);
+        column += length;
+    }
+    hung
 }
 
 /// In less room than this lines are left to the terminal.
@@ -636,6 +668,7 @@ fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<String>>().join(", "),
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or_else(String::new, |number| rounded(number).to_string())
         }
@@ -747,7 +780,7 @@ fn shown(pointer: &str, value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Output, Sheet, duration, rounded, with_unit};
+    use super::{Output, Sheet, duration, hung, rounded, with_unit};
 
     #[test]
     fn numbers_are_as_long_as_they_matter() {
@@ -813,6 +846,15 @@ mod tests {
         assert_eq!(output.readable(&record), expected);
         let narrow = Output { width: Some(25), ..Output::silent() };
         assert_eq!(narrow.readable(&record).lines().count(), 2, "words of their own are no help");
+    }
+
+    #[test]
+    fn a_remark_goes_on_below_its_head_between_words() {
+        let text = "error: one two three four five";
+        assert_eq!(hung(text, 0, 7, Some(27)), "error: one two three four\n       five");
+        assert_eq!(hung(text, 0, 7, None), text, "into a pipe it is a line");
+        let path = "at /a/path/that/is/longer/than/the/line";
+        assert_eq!(hung(path, 0, 2, Some(25)), "at\n  /a/path/that/is/longer/than/the/line");
     }
 
     #[test]

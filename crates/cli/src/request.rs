@@ -57,7 +57,7 @@ struct Flag {
 
 impl Flag {
     fn id(&self) -> String {
-        format!("field:{}", self.path.join("."))
+        format!("{}{}", flag_names::FIELD, self.path.join("."))
     }
 
     fn arg(&self) -> Arg {

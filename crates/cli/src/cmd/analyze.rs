@@ -134,9 +134,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     bar.finish_and_clear();
     let report = report.map_err(failure)?;
     for warning in &report.warnings {
-        // The field that these name is a flag here.
-        let text = warning.to_string().replace("`downsample_frames`", "`--stride`");
-        context.output.warning(&text);
+        context.output.warning(&warning.to_string());
     }
     context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
     if let Some(folder) = &arguments.output {

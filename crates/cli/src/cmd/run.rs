@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 use super::{entry, report, task};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
+use crate::flag_names::shown_place;
 use crate::output::Output;
 use crate::request::{self, Body, Flags};
 use crate::shell::quoted;
@@ -196,10 +197,13 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
         let mut request = plan.system.clone();
         request.protein = registered(client, &plan.structure).await?;
         if request.protein.is_none() {
+            let path = Path::new(&plan.structure);
+            let found = content::counted(path)
+                .map_or_else(String::new, |counted| format!("{} has {counted}; ", plan.structure));
             context.output.note(&format!(
-                "atoms, memory and time are estimated once the structure is registered: `molbox \
-                 file upload {}`",
-                plan.structure
+                "{found}atoms of the system, memory and time are estimated once it is registered: \
+                 `molbox file upload {}`",
+                quoted(&plan.structure)
             ));
         }
         let is_known = request.protein.is_some();
@@ -803,7 +807,8 @@ fn only_names(system: &Value) -> Result<(), Failure> {
         chosen.filter(|field| !["box_name", "priority", "seed"].contains(&field.as_str()));
     match chosen.next() {
         Some(field) => Err(Failure::invalid(format!(
-            "{field}: cannot be given beside the files of a built system, which decide on it"
+            "{}: cannot be given beside the files of a built system, which decide on it",
+            shown_place(field)
         ))),
         None => Ok(()),
     }

@@ -337,6 +337,30 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
     let remarks = String::from_utf8(output.stderr).unwrap();
     assert!(remarks.contains("warning: --rmsf: "), "{remarks}");
     assert!(!remarks.contains("rmsf_masks"), "{remarks}");
+    for (flags, message) in [
+        (
+            &["--hbond-criterion", "baker_hubbard", "--hbond-distance", "3"][..],
+            "--hbond-distance: must be left out, as `--hbond-criterion` has bounds of its own",
+        ),
+        (&["--rmsf", "@CA", "--rmsf", "@XX"], "--rmsf (number 2): "),
+        (
+            &["--first-frame", "9", "--last-frame=2"],
+            "--last-frame: must be at least `--first-frame`",
+        ),
+    ] {
+        let (code, error) = failure(&mut analyze(flags));
+        let found = error["message"].as_str().unwrap();
+        assert!(code == 5 && found.starts_with(message), "{error}");
+    }
+    let (_, error) = failure(&mut molbox(
+        folder.path(),
+        &["margin", "submit", "--dry-run", "--num-scenarios=0"],
+    ));
+    assert!(error["message"].as_str().unwrap().starts_with("--num-scenarios: "), "{error}");
+    fs::write(folder.path().join("job.yaml"), "temperature: -1\n").unwrap();
+    let of_file = ["job", "submit", "--dry-run", "-f", "job.yaml", "--ensemble", "NVT"];
+    let (_, error) = failure(&mut molbox(folder.path(), &of_file));
+    assert!(error["message"].as_str().unwrap().starts_with("temperature: "), "{error}");
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn a_run_that_came_to_nothing_is_begun_anew_and_any_other_by_request() {
     };
     let (code, remarks) = run(&["--force-field", "amber99sb"]);
     assert_eq!(code, Some(5), "{remarks}");
-    assert!(remarks.contains("force_field: must be one of") && remarks.contains("begins anew"));
+    assert!(remarks.contains("--force-field: must be one of") && remarks.contains("begins anew"));
     let (code, remarks) = run(&["--force-field", "amber98"]);
     assert!(code == Some(5) && remarks.contains("beginning anew"), "{remarks}");
     let files = service.json(&["file", "list"]);
@@ -374,6 +374,7 @@ fn a_dry_run_with_a_key_is_checked_by_the_service() {
     let output = service.molbox(&dry).output().unwrap();
     let remarks = String::from_utf8(output.stderr).unwrap();
     assert!(!remarks.contains("water and ions alone"), "there is a protein: {remarks}");
+    assert!(remarks.contains("1vii.pdb has 596 atoms in 36 residues; "), "{remarks}");
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(plan["resolved"]["system"]["force_field"], "amber14", "defaults are filled in");
     assert_eq!(plan["resolved"]["job"]["temperature"], 300, "those of the job too");

@@ -51,6 +51,9 @@ fn an_error_on_a_terminal_is_a_sentence_with_help() {
         "terminal_error.txt",
         &shown(&service, "job submit --temperature -5", &[("NO_COLOR", "1")]),
     );
+    let narrow = shown_in(&service, 60, "file show no-such-file", &[("NO_COLOR", "1")]);
+    let long = shown_in(&service, 60, "job submit --dry-run --engine gromax", &[("NO_COLOR", "1")]);
+    matches("terminal_error_60.txt", &(narrow + &long));
     matches("terminal_doctor.txt", &shown(&service, "doctor", &[("NO_COLOR", "1")]));
 }
 

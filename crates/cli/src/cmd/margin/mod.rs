@@ -661,5 +661,6 @@ fn failure(error: Error) -> Failure {
 fn place(violation: &Violation) -> String {
     let text = violation.to_string();
     let place = text.strip_suffix(&format!(": {}", violation.msg)).unwrap_or_default();
-    place.trim_start_matches("body.").to_owned()
+    // What is wrong with the whole has no place.
+    place.trim_start_matches("body").trim_start_matches('.').to_owned()
 }
