@@ -304,6 +304,12 @@ pub(crate) async fn referred(client: &Client, id: &str) -> Result<String, Failur
     }
 }
 
+/// Whether a file is called so.
+pub(crate) async fn is_registered(client: &Client, name: &str) -> Result<bool, Failure> {
+    let page = client.file_list().name(name).limit(PAGE).send().await?.into_inner();
+    Ok(page.items.iter().any(|file| file.name == name || file.file_id == name))
+}
+
 async fn latest(client: &Client) -> Result<String, Failure> {
     let page = client.file_list().limit(1u64).send().await?.into_inner();
     let newest = page.items.into_iter().next();

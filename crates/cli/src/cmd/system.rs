@@ -1,6 +1,6 @@
 //! `molbox system`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
@@ -8,9 +8,11 @@ use molbox::workflow::types::{MaskSelection, SelectedPart, SystemBuildRequest, S
 use serde_json::{Value, json};
 
 use super::{file, task};
+use crate::content;
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::request::{Request, System};
+use crate::shell::quoted;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -150,7 +152,28 @@ fn row(part: &SelectedPart) -> Value {
 /// Has a system name its files by their whole identifiers, or by their names.
 async fn refer(client: &Client, system: &mut SystemBuildRequest) -> Result<(), Failure> {
     for id in system.protein.iter_mut().chain(&mut system.ligands).chain(&mut system.built) {
+        if is_of_machine(id) && !file::is_registered(client, id).await? {
+            return Err(unregistered(id));
+        }
         *id = file::referred(client, id).await?;
     }
     Ok(())
+}
+
+/// Whether a file of this machine has such a name; one without an extension is rather an entry's.
+fn is_of_machine(name: &str) -> bool {
+    let path = Path::new(name);
+    path.is_file() && (path.extension().is_some() || path.components().count() > 1)
+}
+
+/// That a file of this machine was given where one of the service is asked for.
+fn unregistered(file: &str) -> Failure {
+    let path = Path::new(file);
+    let counted = content::counted(path).map_or_else(String::new, |found| format!(" ({found})"));
+    let message = format!("{file} is a file of this machine{counted}, and not registered");
+    let name = content::stem(file).unwrap_or_default();
+    Failure::new(Code::NotFound, message).remedy(format!(
+        "`molbox file upload {}` registers it as {name}; `molbox run` takes files as they are",
+        quoted(file)
+    ))
 }

@@ -248,7 +248,9 @@ pub(crate) fn estimated(context: &Context, preview: &impl Serialize) -> Result {
 
 /// Says why an estimate has no time, which is what most ask for one for.
 pub(super) fn note_untimed(context: &Context, estimate: &Value) {
-    let is_known = !estimate["atoms"].is_null() || !estimate["frames"].is_null();
+    // Of a job on a system whose atoms nobody knows yet, a warning says why.
+    let is_known = !estimate["atoms"].is_null()
+        || (estimate["steps"].is_null() && !estimate["frames"].is_null());
     if is_known && estimate["hours"].is_null() {
         context.output.note("no time is told: nothing of the kind has run at this service yet");
     }
@@ -270,7 +272,7 @@ pub(crate) async fn dry_run<P: Serialize>(
         context.output.warnings(&preview);
         note_untimed(context, &preview["estimate"]);
         for (name, value) in readable(&preview["estimate"]) {
-            let name = name.trim_end_matches("_bytes").replace('_', " ");
+            let name = name.replace('_', " ");
             context.output.note(&format!("{name}: {}", plain(&value)));
         }
     } else {
@@ -288,14 +290,18 @@ pub(crate) fn readable(estimate: &Value) -> Map<String, Value> {
             shown.insert(name.to_owned(), output::duration(3600.0 * hours).into());
         }
     }
-    for (name, value) in &mut shown {
-        if let Some(size) = value.as_u64().filter(|_| name.ends_with("_bytes")) {
-            *value = indicatif::BinaryBytes(size).to_string().into();
-        } else if let Ok(place) = QueuePlace::deserialize(&*value) {
-            *value = waits(&place).into();
+    let named = shown.into_iter().map(|(name, value)| {
+        match (name.strip_suffix("_bytes"), value.as_u64()) {
+            (Some(name), Some(size)) => {
+                (name.to_owned(), indicatif::BinaryBytes(size).to_string().into())
+            }
+            _ => {
+                let place = QueuePlace::deserialize(&value).ok();
+                (name, place.map_or(value, |place| waits(&place).into()))
+            }
         }
-    }
-    shown
+    });
+    named.collect()
 }
 
 fn plain(value: &Value) -> String {

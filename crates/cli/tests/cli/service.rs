@@ -172,6 +172,32 @@ fn a_dry_run_asks_the_service_and_submits_nothing() {
 }
 
 #[test]
+fn a_job_on_a_queued_system_is_estimated_and_one_is_not_built_of_a_file_of_this_machine() {
+    let service = Service::with(&["tasks.runner=\"off\""]);
+    let dry = ["system", "submit", "--dry-run", "--protein"];
+    fs::copy(repository().join("examples/1vii.pdb"), service.folder().join("1vii.pdb")).unwrap();
+    let (code, error) = failure(service.molbox(&dry).arg("1vii.pdb"));
+    let message =
+        "1vii.pdb is a file of this machine (596 atoms in 36 residues), and not registered";
+    assert_eq!((code, &error["message"]), (4, &message.into()));
+    let remedy = error["remedy"].as_str().unwrap();
+    assert!(remedy.starts_with("`molbox file upload 1vii.pdb` registers it as 1vii;"), "{remedy}");
+    service.ok(&["file", "upload", "1vii.pdb"]);
+    service.ok(&[&dry[..], &["1vii"]].concat());
+
+    service.ok(&["system", "submit", "--protein", "1vii"]);
+    let job = ["job", "submit", "--dry-run", "--box-id", "latest", "--time", "1ns"];
+    let output = service.molbox(&job).output().unwrap();
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{remarks}");
+    assert!(remarks.contains(" is queued: the job is estimated by the "), "{remarks}");
+    assert!(remarks.contains("trajectory: ") && remarks.contains("memory: "), "{remarks}");
+    assert_eq!(service.json(&["job", "list"]), serde_json::json!([]));
+    let estimate = service.json(&["job", "estimate", "--time", "1ns"]);
+    assert!(estimate["estimate"]["atoms"].as_u64() > Some(1000), "{estimate}");
+}
+
+#[test]
 fn an_address_of_another_service_is_the_cause_of_paths_that_are_not_there() {
     let service = Service::start();
     let (code, error) =
