@@ -1887,7 +1887,7 @@ type SystemBuildRequest struct {
 	// Priority Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
 	Priority *int64 `json:"priority,omitempty"`
 
-	// Protein Registered structure file, by id or name, or a public structure entry such as `1L2Y`. Without protein and ligands the box holds solvent only. Default: none.
+	// Protein Registered structure file, by id or name, or, where the service has a mirror of them, a public structure entry such as `1L2Y`. Without protein and ligands the box holds solvent only. Default: none.
 	Protein *string `json:"protein,omitempty"`
 
 	// Seed Seed of everything random in the build, up to 2147483647. The same request and seed on the same machine and version give the same system, but for membranes. Default: drawn, and recorded.
@@ -2147,6 +2147,9 @@ type Usage struct {
 
 	// OpenTasks Systems, jobs and analyses that are queued or running.
 	OpenTasks UsedTasks `json:"open_tasks"`
+
+	// PublicEntries Whether files may be public structure entries, which takes a mirror of them.
+	PublicEntries *bool `json:"public_entries,omitempty"`
 }
 
 // UsedBytes Files, results, and what open jobs may come to write.

@@ -14,6 +14,7 @@ const STRUCTURE = path.resolve("../clients/alanine.pdb");
 const BROKEN = "ATOM      1  N   ALA A   1      not a number\n";
 /** More than any disk has free. */
 const FULL = "limits.free_disk_bytes=1000000000000000000";
+const MIRROR = `pdb.mirror=${JSON.stringify(path.resolve("../examples/{id}.pdb"))}`;
 
 let service: Service;
 let browser: Browser;
@@ -148,10 +149,21 @@ test("a full disk is said on every page, and refuses what is new", async () => {
   await page.getByRole("alert").getByText("the service's disk is full").waitFor();
   await browser.check("disk_full");
   await service.stop();
-  await service.resume("limits.free_disk_bytes=0");
+  await service.resume(MIRROR);
   await page.getByText("the service's disk is full; tasks start").waitFor({ state: "detached", timeout: LONG_MS });
   browser.look();
   browser.expect(undefined);
+});
+
+test("public entries are offered where the service has a mirror of them, also one that it has got since", async () => {
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByText("Public entry by its identifier").click();
+  await page.getByLabel("Entry").fill("1VII");
+  await page.getByRole("button", { name: "Fetch" }).click();
+  await page.getByText("1VII is ready.").waitFor();
+  await page.getByRole("row", { name: /^1VII/ }).getByRole("link", { name: "Build" }).click();
+  await page.getByText("A protein is a registered file or a public entry").waitFor();
+  browser.look();
 });
 
 test("what is not there, or somebody else's, is not found", async () => {

@@ -50,10 +50,12 @@ test("the example needs no mirror, and is one file however often it is tried", a
     await page.getByRole("heading", { name: "New system" }).waitFor();
     assert.equal(await page.getByLabel("protein", { exact: true }).inputValue(), "villin");
     await page.getByRole("region", { name: "Estimate" }).getByText(/^about/).first().waitFor();
+    await page.getByText("this service has no mirror of public entries").waitFor();
     await page.getByRole("link", { name: "Jobs" }).click();
   }
   await page.getByRole("link", { name: "Files" }).click();
   await page.getByRole("row", { name: /^villin/ }).waitFor();
+  assert.equal(await page.getByText("Public entry").count(), 0, "none is offered");
   assert.equal(await page.getByRole("row").count(), 2, "it and the head of the table");
   browser.look();
 });

@@ -2306,6 +2306,10 @@ class Usage(BaseModel):
     files: UsedFiles
     bytes: UsedBytes
     hours: UsedHours | None = None
+    public_entries: bool | None = None
+    """
+    Whether files may be public structure entries, which takes a mirror of them.
+    """
 
 
 class AnalysisPreview(BaseModel):

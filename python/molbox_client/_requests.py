@@ -582,7 +582,7 @@ class SystemBuildRequest(BaseModel):
     """
     protein: str | None = None
     """
-    Registered structure file, by id or name, or a public structure entry such as `1L2Y`. Without protein and ligands the box holds solvent only. Default: none.
+    Registered structure file, by id or name, or, where the service has a mirror of them, a public structure entry such as `1L2Y`. Without protein and ligands the box holds solvent only. Default: none.
 
     """
     water_type: str | None = None

@@ -38,6 +38,10 @@ impl Mirror {
         Ok(Self { client: web::client()?, config: config.clone() })
     }
 
+    pub(crate) fn is_configured(&self) -> bool {
+        !self.config.mirror.is_empty()
+    }
+
     /// The content of an entry, unpacked, and its format.
     ///
     /// # Errors
@@ -46,7 +50,7 @@ impl Mirror {
     /// reached; `field` is that of the request.
     pub(crate) async fn fetch(&self, id: &str, field: &str) -> Result<(Vec<u8>, Format), ApiError> {
         let mirror = &self.config.mirror;
-        if mirror.is_empty() {
+        if !self.is_configured() {
             let msg =
                 "this service has no mirror of public structure entries; upload the file instead";
             return Err(ApiError::invalid_body("no_mirror", vec![loc(field)], msg));

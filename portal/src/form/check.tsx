@@ -2,8 +2,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 
-import { expectData, molbox, type Schemas, type Violation } from "../api/client.ts";
+import type { Schemas, Violation } from "../api/client.ts";
 import { bytes, duration, number } from "../part/number.ts";
+import { USAGE } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
 import { violationsOf } from "./submit.tsx";
 
@@ -70,9 +71,7 @@ export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; tim
 
 /** How many bytes the account may still hold; undefined where there is no limit, or none is asked for. */
 function useBytesLeft(isAsked: boolean): number | undefined {
-  const { data } = useQuery({
-    queryKey: ["usage"], queryFn: () => expectData(molbox.GET("/info/usage")), enabled: isAsked,
-  });
+  const { data } = useQuery({ ...USAGE, enabled: isAsked });
   return data?.bytes.most === undefined ? undefined : Math.max(0, data.bytes.most - data.bytes.used);
 }
 

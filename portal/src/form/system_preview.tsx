@@ -6,6 +6,7 @@ import { lazy, Suspense } from "react";
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { number } from "../part/number.ts";
 import { sourceOf, structureFile } from "../part/structure.tsx";
+import { useHasEntries } from "../part/usage.ts";
 import { after, anglesOf, rotationOf } from "../viewer/placed.ts";
 import type { PlacedLigand } from "../viewer/preview.tsx";
 import { useSettled } from "./check.tsx";
@@ -31,6 +32,7 @@ export function SystemPreview({ typed, onType, ligands, onLigands, estimate }: P
   const { data: file } = useQuery({ ...fileQuery(protein), enabled: protein !== "" });
   const names = useSettled(ligands.map(({ ligands: name }) => name.trim()).join("\n")).split("\n");
   const files = useQueries({ queries: names.map((name) => ({ ...fileQuery(name), enabled: name !== "" })) });
+  const hasEntries = useHasEntries();
   const structure = (file && protein !== "" ? sourceOf(file) : undefined) ?? undefined;
   const placed = ligands.map((row, i): PlacedLigand | undefined => {
     const found = files[i]?.data;
@@ -41,7 +43,7 @@ export function SystemPreview({ typed, onType, ligands, onLigands, estimate }: P
   const chains = (typed["chain_id"] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
   if (!structure && shown.length === 0) {
     return <section className="panel"><h2>Preview</h2><p className="small quiet">
-      {protein === "" || file ? "Of a registered structure or ligand." : "There is no registered file of this name. A public entry has a picture once it is registered under Files."}
+      {protein === "" || file ? "Of a registered structure or ligand." : `There is no registered file of this name.${hasEntries ? " A public entry has a picture once it is registered under Files." : ""}`}
     </p></section>;
   }
   return <section className="panel stack" aria-label="Preview">

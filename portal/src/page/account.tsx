@@ -9,6 +9,7 @@ import { Failure, Notice } from "../part/notice.tsx";
 import { bytes, hours, number } from "../part/number.ts";
 import { SHORTEST, unlike } from "../part/password.ts";
 import { SESSIONS, Sessions } from "../part/sessions.tsx";
+import { USAGE } from "../part/usage.ts";
 import { Used } from "../part/used.tsx";
 
 export default function Account() {
@@ -74,7 +75,7 @@ function wrongIn(error: Error | null): Wrong | undefined {
 }
 
 function Usage() {
-  const usage = useQuery({ queryKey: ["usage"], queryFn: () => expectData(molbox.GET("/info/usage")) });
+  const usage = useQuery(USAGE);
   return <section className="panel stack" aria-labelledby="usage">
     <h2 id="usage">Usage</h2>
     {usage.error && <Failure error={usage.error} again={() => void usage.refetch()} />}

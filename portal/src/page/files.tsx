@@ -14,6 +14,7 @@ import { Pages, usePaging } from "../part/pages.tsx";
 import { Status } from "../part/status.tsx";
 import { LARGEST_SHOWN, SHOWN } from "../part/structure.tsx";
 import { type Row, type Sending, Uploads } from "../part/uploads.tsx";
+import { useHasEntries } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
 
@@ -24,6 +25,7 @@ type FileRecord = Schemas["FileRecord"];
 export default function Files() {
   const [isOver, setOver] = useState(false);
   const sending = useContext(Uploads);
+  const hasEntries = useHasEntries();
   useEffect(() => sending?.tidy, []);
   if (!sending) throw new Error("the page is shown outside of the portal");
   const add = (files: File[]) => sending.add(files.map((file) => ({ file, name: stemOf(file.name) })));
@@ -40,7 +42,7 @@ export default function Files() {
     {sending.rows.length > 0 && <section className="panel" aria-label="Uploads">
       <ul className="plain-list uploads">{sending.rows.map((row) => <UploadRow key={row.id} row={row} sending={sending} />)}</ul>
     </section>}
-    <PublicEntry />
+    {hasEntries && <PublicEntry />}
     <FileTable />
   </div>;
 }

@@ -17,6 +17,7 @@ import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
+import { useHasEntries } from "../part/usage.ts";
 import { address, go, type PageProps } from "../routes.ts";
 
 const { SystemBuildRequest } = fields;
@@ -36,6 +37,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
   useRecord(from, draft, keep);
   const queries = useQueryClient();
   const files = useFiles();
+  const hasEntries = useHasEntries();
 
   const isBrought = draft.isBrought ?? false;
   const groups: readonly Group<keyof typeof SystemBuildRequest>[] = isBrought ? BROUGHT : SYSTEM;
@@ -102,7 +104,8 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
           <h2>Files</h2>
           <p className="small quiet">{isBrought
             ? "They have to be registered first: all that the program has written, one by one or as a zip."
-            : <>A protein is a registered file or a public entry, such as <code>1L2Y</code>, where the service has a mirror.</>}
+            : hasEntries ? <>A protein is a registered file or a public entry, such as <code>1L2Y</code>.</>
+              : `A protein is a registered file${hasEntries === false ? "; this service has no mirror of public entries" : ""}.`}
           </p>
           <p><a href={address("files")}>Upload a file</a></p>
         </section>

@@ -91,7 +91,7 @@ pub(crate) async fn usage(context: &Context) -> Result<(), Failure> {
         serde_json::json!({ "what": what, "used": used, "most": most })
     };
     let size = |bytes: i64| indicatif::BinaryBytes(bytes.unsigned_abs()).to_string();
-    let Usage { open_tasks, files, bytes, hours, .. } = &usage;
+    let Usage { open_tasks, files, bytes, hours, public_entries, .. } = &usage;
     let mut rows = vec![
         row(
             "tasks that wait or run",
@@ -105,6 +105,10 @@ pub(crate) async fn usage(context: &Context) -> Result<(), Failure> {
         let shown = |hours: Finite| format!("{:.1} h", hours.get());
         let what = format!("time of tasks in {} days", hours.days);
         row(&what, shown(hours.used), hours.most.map(shown))
+    }));
+    rows.extend(public_entries.map(|is_any| {
+        let most = (!is_any).then(|| "none, without a mirror".to_owned());
+        row("public entries", String::new(), most)
     }));
     context.output.table(&[("WHAT", "/what"), ("USED", "/used"), ("MOST", "/most")], &rows)
 }

@@ -350,6 +350,8 @@ fn a_public_entry_is_fetched_where_the_service_has_no_mirror_of_them() {
     let (code, error) = failure(run.env("MOLBOX_PDB_URL", "http://127.0.0.1:1/{ID}").arg("-q"));
     assert_eq!(code, 10, "{error}");
     assert!(error["remedy"].as_str().unwrap().contains("molbox run 1L2Y.cif"), "{error}");
+
+    assert_eq!(service.json(&["usage"])["public_entries"], false);
 }
 
 #[test]

@@ -55,6 +55,7 @@ pub(super) fn usage(app: &App, used: &Used, slot_ms: i64) -> Usage {
             days: limits.hours_days.into(),
             extra: Default::default(),
         }),
+        public_entries: Some(app.mirror.is_configured()),
         extra: Default::default(),
     }
 }

@@ -297,7 +297,7 @@ pub(crate) async fn entry_to_come(
 ) -> Result<Option<(Vec<u8>, Format)>, ApiError> {
     let app = &call.app;
     if !pdb::is_id(name)
-        || app.config.pdb.mirror.is_empty()
+        || !app.mirror.is_configured()
         || app.db.ready_file(call.account(), name).await?.is_some()
     {
         return Ok(None);

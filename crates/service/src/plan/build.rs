@@ -718,7 +718,7 @@ async fn protein(
     let Some(wanted) = &request.protein else { return Ok(None) };
     let Some(file) = app.db.ready_file(account, wanted).await? else {
         // With a mirror it would be there by now.
-        if pdb::is_id(wanted) && app.config.pdb.mirror.is_empty() {
+        if pdb::is_id(wanted) && !app.mirror.is_configured() {
             let msg = format!(
                 "no registered file {wanted:?}; it has the form of a public structure entry's code, but this service has \
                  no mirror of these (pdb.mirror): upload the file, and give its name here"

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use crate::common::{Service, example, wait_for};
 use futures::StreamExt;
 use molbox::Error;
-use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams};
+use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams, Usage};
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -422,9 +422,14 @@ async fn a_public_entry_comes_from_the_mirror() {
     assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
 }
 
+async fn usage(service: &Service) -> Usage {
+    service.client("ada").usage_view().send().await.unwrap().into_inner()
+}
+
 #[tokio::test]
 async fn without_a_mirror_or_with_one_out_of_reach_an_entry_says_so() {
     let service = Service::start();
+    assert_eq!(usage(&service).await.public_entries, Some(false));
     let error = service
         .client("ada")
         .file_register()
@@ -461,6 +466,7 @@ async fn without_a_mirror_or_with_one_out_of_reach_an_entry_says_so() {
     assert!(!error.to_string().contains("mirror"), "{error}");
 
     let service = Service::start_with(&["pdb.mirror=\"http://127.0.0.1:9/{ID}.cif\""]);
+    assert_eq!(usage(&service).await.public_entries, Some(true));
     let error = service
         .client("ada")
         .file_register()
