@@ -114,7 +114,8 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
 /// Atoms that the build of a system is estimated to give; none where that cannot be told before.
 async fn atoms_to_come(call: &Call, system: &Task) -> Result<Option<u64>, ApiError> {
     let plan: BuildPlan = stored(&system.parameters)?;
-    Ok(estimate::of_system(&call.app, &plan, call.account(), None).await?.atoms)
+    let (estimate, _) = estimate::of_system(&call.app, &plan, call.account(), None).await?;
+    Ok(estimate.atoms)
 }
 
 /// Code of the warning about a job that is checked before its system is built.

@@ -69,10 +69,12 @@ pub(crate) async fn system_check(call: Call) -> Result<Response, ApiError> {
     let format = entry.as_ref().map(|(_, format)| *format);
     let plan = build::resolve(app, call.account(), &request, format, outside).await?;
     let entry = entry.map(|(content, _)| content);
-    let estimate = estimate::of_system(app, &plan, call.account(), entry).await?;
+    let (estimate, warning) = estimate::of_system(app, &plan, call.account(), entry).await?;
+    let mut warnings: Vec<Notice> = stored(&warnings)?;
+    warnings.extend(warning);
     answer::json(&SystemPreview {
         parameters: plan.settings(&request).map_err(ApiError::internal)?,
-        warnings: stored(&warnings)?,
+        warnings,
         estimate: with_place(&call, KIND, priority(request.priority), estimate),
         extra: Default::default(),
     })

@@ -1,7 +1,7 @@
 //! What a task would take, before it is queued.
 
 use molbox::Finite;
-use molbox::workflow::types::Estimate;
+use molbox::workflow::types::{Estimate, Notice};
 
 use super::build::{BoxSize, BuildPlan};
 use super::simulate::{Parameters, Size};
@@ -9,6 +9,7 @@ use super::solute::{Solute, SoluteSize};
 use crate::app::App;
 use crate::db;
 use crate::error::ApiError;
+use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::record::{Kind, Status};
 use crate::speed::{self, Asked};
@@ -65,23 +66,24 @@ pub(crate) async fn of_job(
 
 /// What the build of a system would take; nothing of one whose files are not read, of one
 /// that another program has built, and of a membrane, whose box is that of whole patches. `entry` is the content of a public structure entry
-/// that is not stored.
+/// that is not stored. Also not of a build that would fail, for which there is a warning.
 pub(crate) async fn of_system(
     app: &App,
     plan: &BuildPlan,
     account: i64,
     entry: Option<Vec<u8>>,
-) -> Result<Estimate, ApiError> {
-    let Some(Extent { atoms, waters, cell, middle_nm }) =
-        size_of_system(app, plan, account, entry).await?
-    else {
-        return Ok(unknown());
-    };
+) -> Result<(Estimate, Option<Notice>), ApiError> {
+    let Extent { atoms, waters, cell, middle_nm } =
+        match size_of_system(app, plan, account, entry).await? {
+            None => return Ok((unknown(), None)),
+            Some(Err(message)) => return Ok((unknown(), Some(no_such_chain(message)))),
+            Some(Ok(extent)) => extent,
+        };
     let seconds = speed::build_seconds(&app.db.speeds(Kind::System).await?, atoms);
     let charmm = if plan.is_charmm() { CHARMM_BYTES } else { 0.0 };
     let ligands = if plan.ligands().next().is_some() { LIGAND_TOOLS_BYTES } else { 0.0 };
     let memory = BUILD_BYTES + charmm + ligands + BUILD_BYTES_PER_ATOM * atoms as f64;
-    Ok(Estimate {
+    let estimate = Estimate {
         atoms: Some(atoms),
         waters: Some(waters),
         memory_bytes: Some(bytes(memory)),
@@ -89,7 +91,18 @@ pub(crate) async fn of_system(
         box_vectors: cell.vectors_nm.iter().map(numbers).collect(),
         box_middle: numbers(&middle_nm),
         ..unknown()
-    })
+    };
+    Ok((estimate, None))
+}
+
+fn no_such_chain(message: String) -> Notice {
+    Notice {
+        code: "no_such_chain".to_owned(),
+        message,
+        loc: vec![loc("body"), loc("chain_id")],
+        residues: Vec::new(),
+        extra: Default::default(),
+    }
 }
 
 /// An estimate without numbers.
@@ -118,12 +131,13 @@ struct Extent {
     middle_nm: [f64; 3],
 }
 
+/// The size as far as it is known, or why there would be none.
 async fn size_of_system(
     app: &App,
     plan: &BuildPlan,
     account: i64,
     entry: Option<Vec<u8>>,
-) -> Result<Option<Extent>, ApiError> {
+) -> Result<Option<Result<Extent, String>>, ApiError> {
     if plan.has_membrane() || plan.is_built() {
         return Ok(None);
     }
@@ -148,10 +162,14 @@ async fn size_of_system(
         for key in &keys {
             texts.push(objects.read(key)?);
         }
-        Ok::<_, std::io::Error>(solute(&plan, &texts).map(|solute| size(&plan, &solute)))
+        let counted = solute(&plan, &texts).map(|mut solute| match solute.no_such_chain.take() {
+            Some(message) => Err(message),
+            None => Ok(size(&plan, &solute)),
+        });
+        Ok::<_, std::io::Error>(counted)
     });
     let counted = counted.await.map_err(ApiError::internal)??;
-    Ok(counted.filter(|size| size.atoms <= max))
+    Ok(counted.filter(|counted| counted.as_ref().map_or(true, |size| size.atoms <= max)))
 }
 
 fn size(plan: &BuildPlan, solute: &Solute) -> Extent {

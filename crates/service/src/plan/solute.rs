@@ -5,8 +5,9 @@
 //! file, and nothing of what else lies beside the chains.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use molbox_analysis::{Residue, Structure};
+use molbox_analysis::{Residue, Structure, Topology};
 
 use crate::formats::Format;
 use crate::formats::ligand;
@@ -20,6 +21,8 @@ pub(super) struct Solute {
     pub(super) waters: u64,
     /// In units of the elementary charge, at about neutral pH.
     pub(super) charge: i64,
+    /// What a build fails for: chains that are to be kept and are not in the structure.
+    pub(super) no_such_chain: Option<String>,
     positions: Vec<[f64; 3]>,
 }
 
@@ -57,6 +60,7 @@ impl Solute {
             Structure::from_pdb(&text)
         };
         let Structure { topology, positions, .. } = parsed.ok()?;
+        self.no_such_chain = chains.and_then(|wanted| no_such_chain(&topology, wanted));
         let mut last_chain = None;
         for (index, residue) in topology.residues().enumerate() {
             let chain = topology.chain_id(residue.chain);
@@ -131,6 +135,17 @@ impl Solute {
     fn has_hydrogens(&self) -> bool {
         self.positions.len() as u64 * 4 > (self.atoms + 3 * self.waters) * 3
     }
+}
+
+/// Says which of the wanted chains a structure lacks, as the build would.
+fn no_such_chain(topology: &Topology, wanted: &[String]) -> Option<String> {
+    let has: BTreeSet<&str> =
+        topology.residues().map(|residue| topology.chain_id(residue.chain)).collect();
+    let missing: Vec<&str> =
+        wanted.iter().map(String::as_str).filter(|chain| !has.contains(chain)).collect();
+    let has = Vec::from_iter(has).join(", ");
+    (!missing.is_empty())
+        .then(|| format!("the structure has no chain {}; it has {has}", missing.join(", ")))
 }
 
 /// What a residue of a chain becomes.

@@ -55,6 +55,27 @@ async fn a_check_refuses_what_the_submission_refuses_and_queues_nothing() {
 }
 
 #[tokio::test]
+async fn a_chain_that_the_structure_lacks_is_named_by_the_check_which_estimates_nothing_then() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let check = |chains: &'static str| {
+        let body = json!({"protein": "villin", "chain_id": chains});
+        let (service, key) = (&service, &key);
+        async move { post(service, key, "/check/system", &body).await.1 }
+    };
+    let preview = check("A, X").await;
+    let warning = &preview["warnings"][0];
+    assert_eq!(warning["code"], "no_such_chain");
+    assert_eq!(warning["message"], "the structure has no chain X; it has A");
+    assert_eq!(warning["loc"], json!(["body", "chain_id"]));
+    assert!(preview["estimate"]["atoms"].is_null(), "{preview}");
+    let preview = check("A").await;
+    assert!(preview["estimate"]["atoms"].is_u64(), "{preview}");
+}
+
+#[tokio::test]
 async fn what_is_probably_not_meant_is_told_by_the_check_and_kept_with_the_job() {
     let service = Service::start();
     let key = service.key("ada");
