@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import type { Locator, Page } from "playwright-core";
 
 import { Browser } from "./browser.ts";
-import { LONG_MS, PASSWORD, toAccount } from "./person.ts";
+import { clickUntil, LONG_MS, PASSWORD, toAccount } from "./person.ts";
 import { Service } from "./service.ts";
 
 /** The portfolio of the examples, and the format that the page tells from each file. */
@@ -65,28 +65,12 @@ async function spanOf(requests: number): Promise<number> {
   return (times.at(-1) ?? 0) - (times[0] ?? 0);
 }
 
-/** Steps across and down from the middle, the nearest first. */
-function aroundMiddle(most: number): [across: number, down: number][] {
-  const steps = Array.from({ length: 2 * most + 1 }, (_, i) => i - most);
-  const all = steps.flatMap((across) => steps.map((down): [number, number] => [across, down]));
-  return all.sort(([a, b], [c, d]) => Math.hypot(a, b) - Math.hypot(c, d));
-}
-
-/** Clicks around the middle of the structure until a residue is hit; its mask. */
+/** Clicks at the structure until a residue is hit; its mask. */
 async function pickedMask(): Promise<string> {
   await page.getByLabel("What a click picks").selectOption("residue");
-  const picture = page.getByRole("img", { name: /^Structure of/ });
-  await picture.scrollIntoViewIfNeeded();
-  const box = await picture.boundingBox();
-  assert.ok(box);
   const mask = page.locator("[aria-label=Structure] code");
-  for (const [across, down] of aroundMiddle(3)) {
-    const clicks = Number(await picture.getAttribute("data-clicks"));
-    await page.mouse.click(box.x + box.width / 2 + 17 * across, box.y + box.height / 2 + 17 * down);
-    await page.locator(`[role=img][data-clicks="${clicks + 1}"]`).waitFor();
-    if (await mask.count() > 0) return mask.innerText();
-  }
-  throw new Error("there is no atom in the middle of the picture");
+  await clickUntil(page, mask);
+  return mask.innerText();
 }
 
 /** A structure as GROMACS writes it. */

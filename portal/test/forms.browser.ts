@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import type { Page } from "playwright-core";
 
 import type { Browser } from "./browser.ts";
-import { invited, LONG_MS } from "./person.ts";
+import { clickUntil, invited, LONG_MS } from "./person.ts";
 import { Service } from "./service.ts";
 
 const APART = 20;
@@ -28,12 +28,12 @@ after(async () => {
   await service?.close();
 });
 
-/** A structure twice, the second as chain B and to the side. */
+/** A structure twice, the second as chain B, to the side, and with all of its residues under one number. */
 function twice(pdb: string): string {
   const atoms = pdb.split("\n").filter((line) => line.startsWith("ATOM"));
   const moved = atoms.map((line) => {
     const x = (Number(line.slice(30, 38)) + APART).toFixed(3).padStart(8);
-    return `${line.slice(0, 21)}B${line.slice(22, 30)}${x}${line.slice(38)}`;
+    return `${line.slice(0, 21)}B   1${" ABC"[Number(line.slice(22, 26))]}   ${x}${line.slice(38)}`;
   });
   return [...atoms, "TER", ...moved, "TER", "END", ""].join("\n");
 }
@@ -92,6 +92,30 @@ test("chains are left out and ligands placed in the picture of a new system", as
   await browser.check("system_new_preview");
   await chains.getByLabel(/^B /).check();
   assert.equal(await page.getByLabel("chain_id").inputValue(), "");
+});
+
+test("chains are hidden on the page of their file, and left out of the system that is built from there", async () => {
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByRole("link", { name: "pair", exact: true }).click();
+  const whole = page.getByRole("img", { name: "Structure of 20 atoms" });
+  await whole.waitFor({ timeout: LONG_MS });
+  const chains = page.getByRole("region", { name: "Chains" });
+  await chains.getByLabel("A", { exact: true }).uncheck();
+  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
+  assert.ok(await chains.getByLabel("B", { exact: true }).isDisabled(), "one is kept");
+  await browser.check("file_chains");
+  await page.getByRole("button", { name: "Show all" }).click();
+  await clickUntil(page, page.getByText(/(ACE 1A|ALA 1B|NME 1C) of chain B/));
+  await page.getByRole("link", { name: "Build a system" }).click();
+  await page.getByRole("heading", { name: "New system" }).waitFor();
+  assert.equal(await page.getByLabel("protein", { exact: true }).inputValue(), "pair");
+  assert.equal(await page.getByLabel("chain_id").inputValue(), "B");
+  await page.goBack();
+  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
+  await chains.getByLabel("A", { exact: true }).check();
+  await whole.waitFor({ timeout: LONG_MS });
+  assert.ok(!page.url().includes("chain_id"), "all are kept");
+  browser.look();
 });
 
 test("a system of another program is brought by its files", async () => {

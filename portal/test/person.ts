@@ -1,4 +1,8 @@
 //! What a person does at the beginning of every test: gets an invitation, and signs in with a browser.
+import assert from "node:assert/strict";
+
+import type { Locator, Page } from "playwright-core";
+
 import { Browser } from "./browser.ts";
 import type { Service } from "./service.ts";
 
@@ -33,4 +37,26 @@ export async function toAccount({ page }: Browser, account: string): Promise<voi
   await page.getByRole("button", { name: account }).click();
   await page.getByRole("link", { name: "Account and keys" }).click();
   await page.getByRole("heading", { name: "Account" }).waitFor();
+}
+
+/** Steps across and down from the middle, the nearest first. */
+function aroundMiddle(most: number): [across: number, down: number][] {
+  const steps = Array.from({ length: 2 * most + 1 }, (_, i) => i - most);
+  const all = steps.flatMap((across) => steps.map((down): [number, number] => [across, down]));
+  return all.sort(([a, b], [c, d]) => Math.hypot(a, b) - Math.hypot(c, d));
+}
+
+/** Clicks around the middle of the structure until an atom is hit, which is when something is there. */
+export async function clickUntil(page: Page, there: Locator): Promise<void> {
+  const picture = page.getByRole("img", { name: /^Structure of/ });
+  await picture.scrollIntoViewIfNeeded();
+  const box = await picture.boundingBox();
+  assert.ok(box);
+  for (const [across, down] of aroundMiddle(3)) {
+    const clicks = Number(await picture.getAttribute("data-clicks"));
+    await page.mouse.click(box.x + box.width / 2 + 17 * across, box.y + box.height / 2 + 17 * down);
+    await page.locator(`[role=img][data-clicks="${clicks + 1}"]`).waitFor();
+    if (await there.count() > 0) return;
+  }
+  throw new Error("there is no atom in the middle of the picture");
 }

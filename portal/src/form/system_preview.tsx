@@ -4,7 +4,8 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
-import { number } from "../part/number.ts";
+import { chainsIn, choicesOf, nameOf } from "../part/chains.ts";
+import { counted, number } from "../part/number.ts";
 import { sourceOf, structureFile } from "../part/structure.tsx";
 import { useHasEntries } from "../part/usage.ts";
 import { after, anglesOf, rotationOf } from "../viewer/placed.ts";
@@ -40,7 +41,7 @@ export function SystemPreview({ typed, onType, ligands, onLigands, estimate }: P
     return source ? { source, rotation: rotationIn(row), moved: movedIn(row).map((nm) => nm * ANGSTROM_PER_NM) } : undefined;
   });
   const shown = placed.filter((ligand) => ligand !== undefined);
-  const chains = (typed["chain_id"] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const chains = chainsIn(typed["chain_id"]);
   if (!structure && shown.length === 0) {
     return <section className="panel"><h2>Preview</h2><p className="small quiet">
       {protein === "" || file ? "Of a registered structure or ligand." : `There is no registered file of this name.${hasEntries ? " A public entry has a picture once it is registered under Files." : ""}`}
@@ -92,19 +93,13 @@ function Chains({ file_id, kept, onKept }: ChainsProps) {
     queryFn: () => expectData(molbox.GET("/info/file/{file_id}/contents", { params: { path: { file_id } } })),
     staleTime: Infinity,
   });
-  const chains = contents?.structure?.chains.filter(({ chain_id }) => chain_id !== "") ?? [];
-  const all = [...new Set(chains.map(({ chain_id }) => chain_id))];
-  const isKept = (name: string) => kept.length === 0 || kept.includes(name);
-  const toggle = (name: string) => {
-    const next = all.filter((other) => (other === name) !== isKept(other));
-    onKept(next.length === all.length ? [] : next);
-  };
-  const { warnings = [] } = contents ?? {};
+  const { structure, warnings = [] } = contents ?? {};
+  const choices = structure ? choicesOf(structure, kept) : [];
   return <>
-    {all.length > 1 && <fieldset className="chains" aria-label="Chains that are kept">
-      {all.map((name) => <label key={name} className="row">
-        <input type="checkbox" checked={isKept(name)} disabled={isKept(name) && (kept.length === 1)} onChange={() => toggle(name)} />
-        <span>{name} <span className="quiet">{wordsOf(chains.filter(({ chain_id }) => chain_id === name))}</span></span>
+    {choices.length > 0 && <fieldset className="chains" aria-label="Chains that are kept">
+      {choices.map(({ chain, isKept, isFixed, toggled }, i) => <label key={i} className="tick">
+        <input type="checkbox" checked={isKept} disabled={isFixed} onChange={() => onKept(toggled)} />
+        <span>{nameOf(chain)} <span className="quiet">{wordsOf(chain)}</span></span>
       </label>)}
     </fieldset>}
     {warnings.length > 0 && <details>
@@ -114,14 +109,12 @@ function Chains({ file_id, kept, onKept }: ChainsProps) {
   </>;
 }
 
-function wordsOf(chains: readonly Schemas["ChainContents"][]): string {
-  const sum = (of: "residues" | "waters") => chains.reduce((total, chain) => total + chain[of], 0);
-  const kinds = [...new Set(chains.flatMap((chain) => chain.kinds))].filter((kind) => kind !== "water");
-  const parts = [
-    ...(sum("residues") > 0 ? [`${kinds.map((kind) => kind.replaceAll("_", " ")).join(", ")}, ${number(sum("residues"))} residues`] : []),
-    ...(sum("waters") > 0 ? [`${number(sum("waters"))} waters`] : []),
-  ];
-  return parts.join(", ");
+function wordsOf(chain: Schemas["ChainContents"]): string {
+  const kinds = chain.kinds.filter((kind) => kind !== "water").map((kind) => kind.replaceAll("_", " "));
+  return [
+    ...(chain.residues > 0 ? [`${kinds.join(", ")}, ${counted(chain.residues, "residue")}`] : []),
+    ...(chain.waters > 0 ? [counted(chain.waters, "water")] : []),
+  ].join(", ");
 }
 
 /** Moves and turns a ligand by steps, along and about the axes that the picture has in its corner. */

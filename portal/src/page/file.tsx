@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { chainsIn, type Choice, choicesOf, nameOf } from "../part/chains.ts";
 import { useOf } from "../part/files.ts";
 import { Failure, Notice, Unreadable } from "../part/notice.tsx";
 import { bytes, moment, number } from "../part/number.ts";
@@ -9,9 +10,9 @@ import { Status } from "../part/status.tsx";
 import { FileStructure } from "../part/structure.tsx";
 import { FileTrajectory } from "../part/trajectory.tsx";
 import { When } from "../part/when.tsx";
-import { address, type PageProps } from "../routes.ts";
+import { address, goInstead, type PageProps } from "../routes.ts";
 
-export default function FilePage({ given: { file_id } }: PageProps<"file">) {
+export default function FilePage({ given: { file_id }, search }: PageProps<"file">) {
   const { data: file, error, refetch } = useQuery({
     queryKey: ["file", file_id],
     queryFn: () => expectData(molbox.GET("/info/file/{file_id}", { params: { path: { file_id } } })),
@@ -19,6 +20,8 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
   if (error && !file) return <Unreadable error={error} what="file" again={() => void refetch()} />;
   if (!file) return <p className="quiet">Loading…</p>;
   const use = useOf(file);
+  const chains = chainsIn(search.get("chain_id"));
+  const keep = (names: readonly string[]) => goInstead(address("file", { file_id, ...namesIn(names) }));
   return <div className="stack">
     <title>{`${file.name} · molbox`}</title>
     <div className="spread">
@@ -28,14 +31,14 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
       </div>
       <div className="row">
         <Status status={file.status} />
-        {use && <a className="button main" href={address("system_new", use.given)}>{use.name} a system</a>}
+        {use && <a className="button main" href={address("system_new", { ...use.given, ...namesIn(chains) })}>{use.name} a system</a>}
         {file.status === "ready" && <a className="button" href={`${baseUrl}/retrieve/file/${file_id}`} download>Download</a>}
       </div>
     </div>
     <div className="columns">
       <div className="stack">
-        {file.type === "trajectory" && file.status === "ready" ? <FileTrajectory file={file} /> : <FileStructure file={file} />}
-        {file.status === "ready" && file.format !== "xml" && <Contents file_id={file_id} />}
+        {file.type === "trajectory" && file.status === "ready" ? <FileTrajectory file={file} /> : <FileStructure file={file} chains={chains} />}
+        {file.status === "ready" && file.format !== "xml" && <Contents file_id={file_id} kept={chains} onKept={keep} />}
       </div>
       <section className="panel stack">
         <h2>About</h2>
@@ -53,8 +56,15 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
   </div>;
 }
 
+/** Which chains are kept, as the address of a page names them. */
+function namesIn(chains: readonly string[]): Readonly<Record<string, string>> {
+  return chains.length > 0 ? { chain_id: chains.join() } : {};
+}
+
+type Kept = { kept: readonly string[]; onKept: (kept: string[]) => void };
+
 /** What it contains, and what a build would make of it. */
-function Contents({ file_id }: { file_id: string }) {
+function Contents({ file_id, ...kept }: { file_id: string } & Kept) {
   const { data: contents, error, refetch } = useQuery({
     queryKey: ["contents", file_id],
     queryFn: () => expectData(molbox.GET("/info/file/{file_id}/contents", { params: { path: { file_id } } })),
@@ -66,7 +76,7 @@ function Contents({ file_id }: { file_id: string }) {
   return <>
     <section className="panel stack">
       <h2>What it contains</h2>
-      {structure && <StructureContents structure={structure} />}
+      {structure && <StructureContents structure={structure} {...kept} />}
       {ligand && <dl>
         <dt>formula</dt><dd>{ligand.formula}</dd>
         <dt>atoms</dt><dd>{number(ligand.atoms)}, {number(ligand.hydrogens)} of them hydrogen</dd>
@@ -80,7 +90,7 @@ function Contents({ file_id }: { file_id: string }) {
           && <><dt>times</dt><dd>{moment(trajectory.start)} to {moment(trajectory.end)} ps</dd></>}
       </dl>}
     </section>
-    {warnings && warnings.length > 0 && <section className="panel">
+    {warnings && warnings.length > 0 && <section className="panel stack">
       <h2>In a build from it</h2>
       <ul className="plain-list">{warnings.map(({ code, message }, i) =>
         <li key={i}>{message} <code className="quiet">{code}</code></li>)}</ul>
@@ -88,12 +98,22 @@ function Contents({ file_id }: { file_id: string }) {
   </>;
 }
 
-function StructureContents({ structure }: { structure: Schemas["StructureContents"] }) {
+function ChainName({ chain, choice, onKept }: { chain: Choice["chain"]; choice: Choice | undefined; onKept: Kept["onKept"] }) {
+  if (!choice) return nameOf(chain);
+  return <label className="tick">
+    <input type="checkbox" checked={choice.isKept} disabled={choice.isFixed} onChange={() => onKept(choice.toggled)} />
+    {nameOf(chain)}
+  </label>;
+}
+
+function StructureContents({ structure, kept, onKept }: { structure: Schemas["StructureContents"] } & Kept) {
   const { chains, heterogens, models, alternates, truncated } = structure;
+  const choices = choicesOf(structure, kept);
+  const waters = chains.reduce((sum, chain) => sum + chain.waters, 0);
   return <>
     <dl>
       <dt>atoms</dt><dd>{number(structure.atoms)}, {number(structure.hydrogens)} of them hydrogen</dd>
-      <dt>residues</dt><dd>{number(structure.residues)}</dd>
+      <dt>residues</dt><dd>{number(structure.residues)}{waters > 0 && !truncated && `, ${number(waters)} of them water`}</dd>
       {models > 1 && <><dt>models</dt><dd>{number(models)}</dd></>}
       {alternates > 0 && <><dt>in several locations</dt><dd>{number(alternates)} residues</dd></>}
       {heterogens.length > 0
@@ -103,13 +123,14 @@ function StructureContents({ structure }: { structure: Schemas["StructureContent
       <thead><tr><th>Chain</th><th>Kind</th><th className="number">Residues</th><th className="number">Missing</th>
         <th className="number">Waters</th></tr></thead>
       <tbody>{chains.map((chain, i) => <tr key={i}>
-        <td>{chain.chain_id === "" ? "without a name" : chain.chain_id}</td>
+        <td><ChainName chain={chain} choice={choices[i]} onKept={onKept} /></td>
         <td className="words">{chain.kinds.map((kind) => kind.replaceAll("_", " ")).join(", ")}</td>
         <td className="number">{number(chain.residues)}</td>
         <td className="number">{number(chain.missing_residues)}</td>
         <td className="number">{number(chain.waters)}</td>
       </tr>)}</tbody>
     </table></div>
+    {choices.length > 0 && <p className="small quiet">Chains that are not ticked are neither shown nor built.</p>}
     {truncated && <p className="small quiet">The lists are longer; their first entries are shown.</p>}
   </>;
 }

@@ -29,8 +29,11 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
   const from = search.get("from");
   const protein = search.get("protein");
   const built = search.get("built");
+  const chain_id = search.get("chain_id");
   const [draft, keep, forget] = useKept<Draft>(`system_new ${search}`, () => ({
-    typed: { ...(protein === null ? {} : { protein }), ...(built === null ? {} : { built }) },
+    typed: {
+      ...(protein === null ? {} : { protein }), ...(built === null ? {} : { built }), ...(chain_id === null ? {} : { chain_id }),
+    },
     ligands: [],
     isBrought: built !== null,
   }));

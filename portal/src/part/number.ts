@@ -9,6 +9,11 @@ export function number(value: number, digits = 4): string {
   return new Intl.NumberFormat(undefined, { maximumSignificantDigits: digits }).format(value);
 }
 
+/** How many there are of something, which takes an s where there is not one. */
+export function counted(count: number, what: string): string {
+  return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
 /** A time of a trajectory, however long that is: with its decimals, to a femtosecond of ps. */
 export function moment(ps: number): string {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: 3 }).format(ps);
@@ -40,7 +45,8 @@ export function bytes(size: number): string {
     step += 1;
   }
   return new Intl.NumberFormat(undefined, {
-    style: "unit", unit: UNITS[step] ?? "byte", unitDisplay: "short", maximumSignificantDigits: 3,
+    // The short form of a byte has no plural.
+    style: "unit", unit: UNITS[step] ?? "byte", unitDisplay: step === 0 ? "long" : "short", maximumSignificantDigits: 3,
   }).format(size);
 }
 

@@ -14,7 +14,14 @@ export const SHOWN = ["pdb", "cif", "mmcif", "sdf", "mol", "mol2"] as const;
 /** Larger ones are not shown: the browser would hold them several times over. */
 export const LARGEST_SHOWN = 50_000_000;
 
-export function FileStructure({ file, residues }: { file: FileRecord; residues?: readonly Schemas["ResidueName"][] }) {
+type Props = {
+  file: FileRecord;
+  residues?: readonly Schemas["ResidueName"][];
+  /** The chains that are drawn; all of them if none is named. */
+  chains?: readonly string[];
+};
+
+export function FileStructure({ file, residues, chains }: Props) {
   if (file.status !== "ready") return <Notice kind="waiting"><p>Its content has not been registered yet.</p></Notice>;
   const source = sourceOf(file);
   if (!source) {
@@ -23,7 +30,7 @@ export function FileStructure({ file, residues }: { file: FileRecord; residues?:
   }
   const read = async () => ({ text: await source.read(), format: source.format });
   return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-    <Viewer id={file.file_id} read={read} residues={residues} name={file.name} />
+    <Viewer id={file.file_id} read={read} residues={residues} chains={chains} name={file.name} />
   </Suspense>;
 }
 

@@ -22,6 +22,7 @@ import type { StructureRepresentationBuiltInProps } from "molstar/lib/mol-plugin
 import { PluginStateObject as Objects, PluginStateTransform } from "molstar/lib/mol-plugin-state/objects.js";
 import { StateTransforms } from "molstar/lib/mol-plugin-state/transforms.js";
 import { MolScriptBuilder } from "molstar/lib/mol-script/language/builder.js";
+import type { Expression } from "molstar/lib/mol-script/language/expression.js";
 import { Task } from "molstar/lib/mol-task/index.js";
 import { Color } from "molstar/lib/mol-util/color/index.js";
 import { UUID } from "molstar/lib/mol-util/index.js";
@@ -44,7 +45,8 @@ export type Residue = { chain_id: string; residue_id: string; residue_name: stri
 export type Picked = {
   atom: string;
   residueName: string;
-  residue: number;
+  /** Its number with the insertion code. */
+  residue: string;
   chain: string;
   /** The residue's number as masks count, in a structure that the service made. */
   maskResidue: number;
@@ -89,6 +91,8 @@ const WATER_POINTS = "water-points";
 const BOX = "Periodic box";
 const LINES = "Lines between atoms";
 const DASH = 0.4;
+
+const NO_ATOM = "There is no atom in this file that could be shown.";
 
 const OFF = { name: "off", params: {} } as const;
 
@@ -204,6 +208,8 @@ export class Stage {
   #dcd: Dcd | undefined;
   #centre: Vec3 | undefined;
   #water: string | undefined;
+  /** Where it is decided which chains are drawn, and which they are. */
+  #kept: { ref: string; names: string } | undefined;
   /** What a still picture has, while it is left out. */
   #still: Pick<Canvas3DProps, "multiSample" | "postprocessing"> | undefined;
 
@@ -225,13 +231,14 @@ export class Stage {
 
   /**
    * Shows a structure in the place of what was there: its first model, or the first frame of `dcd`; of some
-   * chains alone, if their names are given.
+   * chains alone, if `chains` are given, for which `keep` may put others.
    */
   async show(text: string, format: Format, dcd?: Dcd, chains?: readonly string[]): Promise<Shown> {
-    const { structure: builder, data } = this.#plugin.builders;
+    const { structure: builder } = this.#plugin.builders;
     await this.#plugin.clear();
-    const parsed = await builder.parseTrajectory(await data.rawData({ data: text }), FORMATS[format]);
-    const inFile = parsed.obj?.data.representative.atomicHierarchy.atoms._rowCount ?? 0;
+    const parsed = await this.#parsed(text, format);
+    if (!parsed?.obj) throw new Error(NO_ATOM);
+    const inFile = parsed.obj.data.representative.atomicHierarchy.atoms._rowCount;
     if (dcd && dcd.atoms !== inFile) {
       throw new Error(`The trajectory has ${dcd.atoms} atoms and the structure ${inFile}; they cannot be shown together.`);
     }
@@ -243,8 +250,8 @@ export class Stage {
     this.#centre = dcd && dcd.frames > 0 ? centreOf(await dcd.frame(0)) : undefined;
     const whole = await builder.createStructure(model);
     const made = chains ? await this.#chains(whole, chains) : whole;
-    const atoms = made.obj?.data.elementCount ?? 0;
-    if (atoms === 0) throw new Error("There is no atom in this file that could be shown.");
+    const atoms = made.obj?.data?.elementCount ?? 0;
+    if (atoms === 0) throw new Error(chains && chains.length > 0 ? `There is no chain ${chains.join(" or ")} in this file.` : NO_ATOM);
     if (made.obj && hasRibbon(made.obj.data)) {
       for (const [kind, dress] of DRESS) {
         const part = await builder.tryCreateComponentStatic(made, kind);
@@ -262,15 +269,31 @@ export class Stage {
     return { atoms, hasWater: water !== undefined, hasBox: model.obj !== undefined && boxOf(model.obj.data) !== undefined };
   }
 
-  /** The part of a structure that some chains are, by their author's names. */
-  #chains(whole: Awaited<ReturnType<StructureBuilder["createStructure"]>>, names: readonly string[]) {
-    const { struct, core } = MolScriptBuilder;
-    const chain = struct.atomProperty.macromolecular.auth_asym_id();
-    const expression = struct.generator.atomGroups({
-      "chain-test": core.set.has([core.type.set([...names]), chain]),
-    });
-    return this.#plugin.build().to(whole)
-      .apply(StateTransforms.Model.StructureSelectionFromExpression, { expression, label: "Chains" }).commit();
+  async #chains(whole: Awaited<ReturnType<StructureBuilder["createStructure"]>>, names: readonly string[]) {
+    const part = await this.#plugin.build().to(whole)
+      .apply(StateTransforms.Model.StructureSelectionFromExpression, { expression: chainsOf(names), label: "Chains" }).commit();
+    this.#kept = { ref: part.ref, names: names.join() };
+    return part;
+  }
+
+  /** The models of a file; none where Mol* finds none in it, which it says on the console alone. */
+  async #parsed(text: string, format: Format) {
+    const { structure, data } = this.#plugin.builders;
+    const raw = await data.rawData({ data: text });
+    return structure.parseTrajectory(raw, FORMATS[format]).catch(() => undefined);
+  }
+
+  /** Draws these chains and no others of a structure that is shown by chains, all of them if none is named; tells how many atoms they have. */
+  async keep(names: readonly string[]): Promise<number> {
+    const kept = this.#kept;
+    if (!kept) throw new Error("the structure is not shown by chains");
+    if (kept.names !== names.join()) {
+      kept.names = names.join();
+      await this.#plugin.build().to(kept.ref)
+        .update(StateTransforms.Model.StructureSelectionFromExpression, (before) => ({ ...before, expression: chainsOf(names) })).commit();
+    }
+    const part = this.#plugin.state.data.cells.get(kept.ref)?.obj;
+    return Objects.Molecule.Structure.is(part) ? part.data.elementCount : 0;
   }
 
   /** Goes to a frame of the trajectory; resolves when it is on the screen. */
@@ -313,8 +336,9 @@ export class Stage {
 
   /** Shows a molecule besides, as balls, which can be put elsewhere. */
   async add(text: string, format: Format): Promise<Movable> {
-    const { structure: builder, data } = this.#plugin.builders;
-    const parsed = await builder.parseTrajectory(await data.rawData({ data: text }), FORMATS[format]);
+    const { structure: builder } = this.#plugin.builders;
+    const parsed = await this.#parsed(text, format);
+    if (!parsed?.obj) throw new Error(NO_ATOM);
     const model = await builder.createModel(parsed);
     const made = await builder.createStructure(model);
     const moved = await this.#plugin.build().to(made)
@@ -331,7 +355,7 @@ export class Stage {
   /** Takes away what was there, for what is added. */
   async clear(): Promise<void> {
     await this.#plugin.clear();
-    this.#model = this.#dcd = this.#water = undefined;
+    this.#model = this.#dcd = this.#water = this.#kept = undefined;
   }
 
   /** Draws a box that is planned, in the place of another. */
@@ -375,7 +399,7 @@ export class Stage {
       picked(place && {
         atom: Of.atom.auth_atom_id(place),
         residueName: Of.atom.auth_comp_id(place),
-        residue: Of.residue.auth_seq_id(place),
+        residue: numberOf(place),
         chain: Of.chain.auth_asym_id(place),
         maskResidue: Of.residue.label_seq_id(place),
         maskChain: () => residuesOfChain(place.structure, Of.chain.auth_asym_id(place)),
@@ -395,7 +419,7 @@ export class Stage {
   goTo(residues: readonly Residue[]): boolean {
     const wanted = new Set(residues.map(({ chain_id, residue_id }) => `${chain_id} ${residue_id}`));
     const loci = this.#select((place) => wanted.has(
-      `${Of.chain.auth_asym_id(place)} ${Of.residue.auth_seq_id(place)}${Of.residue.pdbx_PDB_ins_code(place).trim()}`,
+      `${Of.chain.auth_asym_id(place)} ${numberOf(place)}`,
     ));
     if (!loci || StructureElement.Loci.isEmpty(loci)) return false;
     this.#plugin.managers.camera.focusLoci(loci, { durationMs: 0 });
@@ -442,12 +466,25 @@ export class Stage {
   }
 }
 
+/** The part of a structure that some chains are, by their author's names; all of it if none is named. */
+function chainsOf(names: readonly string[]): Expression {
+  if (names.length === 0) return all.expression;
+  const { struct, core } = MolScriptBuilder;
+  const chain = struct.atomProperty.macromolecular.auth_asym_id();
+  return struct.generator.atomGroups({ "chain-test": core.set.has([core.type.set([...names]), chain]) });
+}
+
 /** The mean of the heavy atoms; of all where there are no others. */
 function heavyCentreOf({ atomicConformation: { x, y, z }, atomicHierarchy: { atoms } }: Model): readonly number[] {
   const rows = Array.from({ length: atoms._rowCount }, (_, row) => row);
   const heavy = rows.filter((row) => !["H", "D"].includes(atoms.type_symbol.value(row)));
   const counted = heavy.length > 0 ? heavy : rows;
   return [x, y, z].map((of) => counted.reduce((sum, row) => sum + (of[row] ?? 0), 0) / Math.max(1, counted.length));
+}
+
+/** A residue's number as its author has it, with the insertion code. */
+function numberOf(place: StructureElement.Location): string {
+  return `${Of.residue.auth_seq_id(place)}${Of.residue.pdbx_PDB_ins_code(place).trim()}`;
 }
 
 /** The numbers of a chain's residues as masks count them. */

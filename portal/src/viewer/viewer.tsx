@@ -43,6 +43,8 @@ type Props = {
   marked?: readonly Run[];
   /** Residues that are gone to, and marked. */
   residues?: readonly Residue[] | undefined;
+  /** The chains that are drawn, all of them if none is named; they may become others. */
+  chains?: readonly string[] | undefined;
   /** What is measured in each frame, drawn as dashed lines; and who wants to know them. */
   measured?: Measured | undefined;
   onLines?: (lines: readonly Line[]) => void;
@@ -51,7 +53,7 @@ type Props = {
   name: string;
 };
 
-export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, withWater = false, marked = NONE, residues, measured, onLines, onMask, name }: Props) {
+export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, withWater = false, marked = NONE, residues, chains, measured, onLines, onMask, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
   const [dcd, setDcd] = useState<Dcd>();
@@ -91,7 +93,7 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
         const found = partsOf(picked, grainNow.current);
         setParts((before) => (isMore ? toggled(before, found) : found));
       });
-      const counted = await made.show(text, format, opened);
+      const counted = await made.show(text, format, opened, chains && []);
       if (withWater) await made.water(true);
       if (isGone) return;
       setWater(withWater);
@@ -124,6 +126,19 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   useEffect(() => {
     find(stage && residues && residues.length > 0 ? stage.goTo(residues) : undefined);
   }, [stage, residues]);
+
+  useEffect(() => {
+    if (!stage || !chains) return;
+    let isOld = false;
+    const draw = async () => {
+      const atoms = await stage.keep(chains);
+      if (isOld) return;
+      setShown((before) => before && { ...before, atoms });
+      pick(undefined);
+    };
+    draw().catch((error: unknown) => isOld || fail(error instanceof Error ? error : new Error(String(error))));
+    return () => void (isOld = true);
+  }, [stage, chains?.join()]);
 
   const again = () => setTries(tries + 1);
   const toggleWater = () => {
