@@ -44,6 +44,23 @@ test("a file that is wrong says so in its row", async () => {
   await row.getByRole("alert").getByText(/line 1/).waitFor();
   await page.getByRole("row", { name: "alanine" }).waitFor();
   await browser.check("file_refused");
+  const nameless = page.getByRole("row", { name: /^file_/ });
+  await nameless.waitFor();
+  await row.getByRole("button", { name: "Leave it" }).click();
+  await nameless.waitFor({ state: "detached" });
+});
+
+test("a file without an atom is said to have none by the viewer, too", async () => {
+  await page.locator("input[type=file]").setInputFiles({ name: "page.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from("<html></html>") });
+  const row = page.getByRole("listitem").filter({ hasText: "page.pdb" });
+  await row.getByRole("alert").getByText(/no atom/).waitFor();
+  // Mol* reports it there.
+  browser.expect(/Cannot read properties/);
+  await row.getByRole("button", { name: "Look at it" }).click();
+  await row.getByText("There is no atom in this file").waitFor({ timeout: LONG_MS });
+  await row.getByRole("button", { name: "Leave it" }).click();
+  browser.look();
+  browser.expect(undefined);
 });
 
 test("a name that is refused is given anew, without sending the file again", async () => {

@@ -33,8 +33,18 @@ export async function upload(file: File, onProgress: OnProgress, signal: AbortSi
   if (link.max_bytes !== undefined && file.size > link.max_bytes) {
     throw new Error(`${file.name} has ${file.size} bytes; the service takes at most ${link.max_bytes}`);
   }
-  await put(link, file, onProgress, signal);
+  try {
+    await put(link, file, onProgress, signal);
+  } catch (error) {
+    void discard(link.file_id);
+    throw error;
+  }
   return { fileId: link.file_id, format };
+}
+
+/** Deletes what will not be registered. If that fails it ends with its link. */
+export async function discard(file_id: string): Promise<void> {
+  await molbox.DELETE("/info/file/{file_id}", { params: { path: { file_id } } }).catch(() => undefined);
 }
 
 /** Names what was uploaded; from then on it is a file like others. */

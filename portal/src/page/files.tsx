@@ -184,7 +184,7 @@ function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => voi
   const use = useOf(file);
   return <span className="end">
     {use && <a href={address("system_new", use.given)}>{use.name}</a>}
-    {file.status === "ready" && <a href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
+    {file.status === "ready" && <a className="wide" href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
     <button className="plain danger" aria-label={`Delete ${file.name}`} onClick={onDelete}>Delete…</button>
   </span>;
 }

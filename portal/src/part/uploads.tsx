@@ -2,6 +2,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useEffect, useRef, useState } from "react";
 
+import { Refused } from "../api/client.ts";
 import { newKey } from "../api/key.ts";
 import type { Uploaded } from "../api/upload.ts";
 
@@ -92,11 +93,20 @@ function useSending(): Sending {
     }))]),
     cancel: (id) => {
       const stop = stops.current.get(id);
-      if (stop) stop.abort();
-      else setRows((before) => before.filter((row) => row.id !== id));
+      if (stop) return stop.abort();
+      const left = rows.find((row) => row.id === id);
+      setRows((before) => before.filter((row) => row.id !== id));
+      if (left) void discardRefused(left).then(() => queries.invalidateQueries({ queryKey: ["files"] }));
     },
     rename: (id, name) => wait(id, { name, key: newKey() }),
     again: (id) => wait(id, {}),
     tidy: () => setRows((before) => before.filter(({ state }) => state !== "done")),
   };
+}
+
+/** What was sent and refused stays under no name in the list. Where the answer was lost, it may be a file by now. */
+async function discardRefused({ uploaded, error }: Row): Promise<void> {
+  if (!uploaded || !(error instanceof Refused) || error.status >= 500) return;
+  const { discard } = await import("../api/upload.ts");
+  await discard(uploaded.fileId);
 }
