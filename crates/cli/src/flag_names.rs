@@ -89,8 +89,8 @@ pub(crate) fn shown_place(field: &str) -> String {
     OWN.get().and_then(|own| own.place(field)).unwrap_or_else(|| field.to_owned())
 }
 
-/// A message whose fields, in backticks, are called by their flags: `allow_unfinished: true` as
-/// `--allow-unfinished`.
+/// A message whose fields are called by their flags, those that could be words if they are in backticks:
+/// `allow_unfinished: true` as `--allow-unfinished`.
 pub(crate) fn shown_text(message: &str) -> String {
     OWN.get().map_or_else(|| message.to_owned(), |own| own.text(message))
 }
@@ -118,9 +118,31 @@ impl Own {
     fn text(&self, message: &str) -> String {
         let parts = message.split('`').enumerate().map(|(nth, part)| {
             let is_quoted = nth % 2 == 1;
-            self.quoted(part).filter(|_| is_quoted).unwrap_or_else(|| part.to_owned())
+            if is_quoted {
+                self.quoted(part).unwrap_or_else(|| part.to_owned())
+            } else {
+                self.plain(part)
+            }
         });
         parts.collect::<Vec<String>>().join("`")
+    }
+
+    /// What is not in backticks, its fields as flags where they are no words of a language.
+    fn plain(&self, part: &str) -> String {
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name =
+            |word: &str| word.contains('_') || word.chars().skip(1).any(|c| c.is_ascii_uppercase());
+        let mut text = String::new();
+        let mut rest = part;
+        while !rest.is_empty() {
+            let end = |is: &dyn Fn(char) -> bool| rest.find(|c| !is(c)).unwrap_or(rest.len());
+            let end = end(&is_of_word).max(end(&|c| !is_of_word(c)));
+            let (word, after) = rest.split_at(end);
+            let flag = Some(word).filter(|word| is_name(word)).and_then(|word| self.quoted(word));
+            text.push_str(flag.as_deref().unwrap_or(word));
+            rest = after;
+        }
+        text
     }
 
     /// A field, or a field with its value, as the flag that gives it.
@@ -165,6 +187,7 @@ mod tests {
                 flag("production.time", "--time", 1),
                 flag("allow_unfinished", "--allow-unfinished", 0),
                 flag("portfolio.futures", "--future", 1),
+                flag("settings.endDate", "--end-date", 1),
             ],
             has_file,
         }
@@ -193,7 +216,8 @@ mod tests {
         for (message, shown) in [
             ("`allow_unfinished: true` does it", "`--allow-unfinished` does it"),
             ("needs `rmsd_masks` or `time`", "needs `--rmsd` or `--time`"),
-            ("one of `x` and rmsd_masks", "one of `x` and rmsd_masks"),
+            ("one of `x` and rmsd_masks.", "one of `x` and --rmsd."),
+            ("is after endDate (of time)", "is after --end-date (of time)"),
         ] {
             assert_eq!(own(false).text(message), shown);
         }
