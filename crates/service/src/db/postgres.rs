@@ -39,7 +39,6 @@ use crate::config::Database;
 
 use super::error::{Error, Result};
 use super::scope::Scope;
-use super::server::SEEN;
 use super::sqlite;
 use super::value::Value;
 
@@ -58,6 +57,9 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("postgres/0023.sql"),
     include_str!("postgres/0024.sql"),
 ];
+/// How long ago a server may have been seen that is there.
+pub(super) const SEEN: Duration = Duration::from_secs(30);
+
 /// The version from which on servers know of each other.
 const SERVERS: usize = 17;
 /// The oldest program that works with this schema, also while servers of newer ones do. A migration that

@@ -1,17 +1,14 @@
 //! The servers that work on a database.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::shown::counted;
 
+use super::postgres::SEEN;
 use super::runner::ago;
 use super::{Db, Engine, Result, Scope, Whole, values};
-
-/// How long ago a server may have been seen that is there.
-pub(super) const SEEN: Duration = Duration::from_secs(30);
 
 /// The name of the market data that all servers are to use, by its digest.
 const MARKET: &str = "market";

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::objects::{Key, Objects};
 use crate::plan::simulate::Parameters;
-use crate::record::Task;
-use crate::runner::kept::{self, Kept};
 use crate::runner::left::{self, COLLECTED, COMMIT};
 
 /// What of a simulation counts: it names the rest.
@@ -58,20 +55,6 @@ impl Commit {
             found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
         }
         Ok(found.and_then(Self::read))
-    }
-
-    /// The commit that the next attempt of a job resumes from, wherever that is made: the last one here,
-    /// or that of a server that has come further and is lost.
-    pub(super) fn last(app: &App, row: &Task) -> Result<Self> {
-        let here = Self::of(app, &row.id)?.unwrap_or_default();
-        if !kept::is_kept(app, row) {
-            return Ok(here);
-        }
-        Ok(here.or_further(Kept::of(&app.objects, &row.id)?.commit))
-    }
-
-    fn or_further(self, other: Self) -> Self {
-        if other.number > self.number { other } else { self }
     }
 
     pub(super) fn is_minimised(&self) -> bool {

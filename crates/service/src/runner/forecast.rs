@@ -11,8 +11,9 @@ use crate::app::App;
 use crate::db::{Mark, Queued, elapsed};
 use crate::plan::simulate::{Parameters, System};
 use crate::queue::{Line, Running, Waiting};
-use crate::record::{Kind, Lane};
+use crate::record::{Kind, Lane, Task};
 use crate::runner::commit::Commit;
+use crate::runner::kept::{Kept, is_kept};
 use crate::speed::{self, Asked, Measured};
 
 /// How often it is looked whether a queue has changed.
@@ -176,7 +177,7 @@ async fn read(app: &App, task: &Queued) -> Result<Work> {
     let system = app.db.task(row.account, Kind::System, system).await?.context("no system")?;
     let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
     // One that was extended, or is tried again, goes on from there.
-    let commit = if row.attempts > 0 { Commit::last(app, &row)? } else { Commit::default() };
+    let commit = if row.attempts > 0 { last_commit(app, &row)? } else { Commit::default() };
     let is_minimised = commit.is_minimised();
     Ok(Work::Steps(Asked {
         threads: 1,
@@ -185,4 +186,15 @@ async fn read(app: &App, task: &Queued) -> Result<Work> {
         minimise_steps: if is_minimised { 0 } else { parameters.minimization_steps() },
         steps: parameters.size(system.atoms).steps.saturating_sub(commit.steps(&parameters)),
     }))
+}
+
+/// The commit that the next attempt of a job resumes from, wherever that is made: the last one here,
+/// or that of a server that has come further and is lost.
+fn last_commit(app: &App, row: &Task) -> Result<Commit> {
+    let here = Commit::of(app, &row.id)?.unwrap_or_default();
+    if !is_kept(app, row) {
+        return Ok(here);
+    }
+    let kept = Kept::of(&app.objects, &row.id)?.commit;
+    Ok(if kept.number > here.number { kept } else { here })
 }
