@@ -105,9 +105,10 @@ impl Own {
             return None;
         }
         let name = &flag.name;
-        let nth = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')?.0.parse().ok());
+        let nth: Option<usize> =
+            rest.strip_prefix('[').and_then(|rest| rest.split_once(']')?.0.parse().ok());
         Some(match nth {
-            Some(nth) if flag.n_given > 1 => format!("{name} (number {})", nth_from_one(nth)),
+            Some(nth) if flag.n_given > 1 => format!("{name} (number {})", nth.saturating_add(1)),
             _ if flag.is_json && !rest.is_empty() => {
                 format!("{name} {}", rest.trim_start_matches('.'))
             }
@@ -161,10 +162,6 @@ impl Own {
             Some(value) => format!("{} {value}", flag.name),
         })
     }
-}
-
-fn nth_from_one(nth: usize) -> usize {
-    nth.saturating_add(1)
 }
 
 #[cfg(test)]

@@ -306,8 +306,14 @@ pub(crate) async fn referred(client: &Client, id: &str) -> Result<String, Failur
 
 /// Whether a file is called so.
 pub(crate) async fn is_registered(client: &Client, name: &str) -> Result<bool, Failure> {
+    Ok(!ids_of(client, name).await?.is_empty())
+}
+
+/// The identifiers of the files of a name.
+async fn ids_of(client: &Client, name: &str) -> Result<Vec<String>, Failure> {
     let page = client.file_list().name(name).limit(PAGE).send().await?.into_inner();
-    Ok(page.items.iter().any(|file| file.name == name || file.file_id == name))
+    let same = page.items.into_iter().filter(|file| file.name == name);
+    Ok(same.map(|file| file.file_id).collect())
 }
 
 async fn latest(client: &Client) -> Result<String, Failure> {
@@ -321,16 +327,14 @@ async fn latest(client: &Client) -> Result<String, Failure> {
 
 /// The only file of a name.
 async fn named(client: &Client, name: &str) -> Result<String, Failure> {
-    let page = client.file_list().name(name).limit(PAGE).send().await?.into_inner();
-    let mut ids = page.items.into_iter().filter(|file| file.name == name).map(|file| file.file_id);
-    match (ids.next(), ids.next()) {
-        (Some(id), None) => Ok(id),
-        (Some(first), Some(second)) => {
+    match ids_of(client, name).await?.as_slice() {
+        [id] => Ok(id.clone()),
+        [first, second, ..] => {
             let message =
                 format!("several files are called {name}, {first} and {second} among them");
             Err(Failure::invalid(message).remedy("give the identifier of one"))
         }
-        (None, _) => Err(Failure::new(Code::NotFound, format!("no file called {name}"))
+        [] => Err(Failure::new(Code::NotFound, format!("no file called {name}"))
             .remedy("`molbox file list` lists them")),
     }
 }
