@@ -70,7 +70,7 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
         None => Some(resolved_system(&call, &request, &outside, is_coming).await?),
     };
     let (parameters, estimate) = match &system {
-        Some(system) if system.status == Status::Succeeded => {
+        Some(system) if is_built(system.status) => {
             let built = simulate::System::of(system)?;
             let parameters = simulate::resolve(app, &request, &built, outside)?;
             warnings.extend(notices(app, &parameters, &built)?);

@@ -310,7 +310,7 @@ async fn dispatch(
 }
 
 /// A panic is a fault of ours: who asked is told so as of any other, instead of by a connection that
-/// breaks off, after which clients try again.
+/// breaks off.
 async fn without_panic<T>(work: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
