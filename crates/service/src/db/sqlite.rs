@@ -174,6 +174,9 @@ impl Opened {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        // What undoes one write of many is more than SQLite keeps of it in memory; it would make a
+        // file for each.
+        connection.pragma_update(None, "temp_store", "memory")?;
         keep_statements(&connection)?;
         Ok(Self { connection, path: path.to_owned() })
     }
