@@ -362,6 +362,60 @@ def test_what_no_force_field_here_has_is_carried_over_too(tmp_path: Path) -> Non
     found.check()
 
 
+def redrawn(seed: int) -> tuple[openmm.System, app.Topology, openmm.State]:
+    """The chains in a box of any shape, with parameters by chance, many of them zero."""
+    system, topology, state = chains()
+    chance = np.random.default_rng(seed)
+    box = np.diag(chance.uniform(3.0, 4.0, 3))
+    for row, column in (1, 0), (2, 0), (2, 1):
+        box[row, column] = chance.choice([-1, 1]) * chance.uniform(0.2, 0.45) * box[column, column]
+    system.setDefaultPeriodicBoxVectors(*box.tolist())
+
+    def some(low: float, high: float) -> float:
+        return float(chance.choice([0.0, chance.uniform(low, high)]))
+
+    torsions = openmm.PeriodicTorsionForce()
+    for force in system.getForces():
+        if isinstance(force, openmm.HarmonicBondForce):
+            for i in range(force.getNumBonds()):
+                a, b, *_ = force.getBondParameters(i)
+                force.setBondParameters(i, a, b, chance.uniform(0.1, 0.2), some(1e3, 3e5))
+        elif isinstance(force, openmm.RBTorsionForce):
+            for i in range(force.getNumTorsions()):
+                atoms = force.getTorsionParameters(i)[:4]
+                force.setTorsionParameters(i, *atoms, *chance.normal(0, 9, 6))
+                torsions.addTorsion(*atoms, int(chance.integers(1, 7)), chance.uniform(-6, 6), some(-9, 9))
+        elif isinstance(force, openmm.NonbondedForce):
+            # It counts pairs that are excluded, of which there are many in so thin a box.
+            force.setUseDispersionCorrection(False)
+            force.setUseSwitchingFunction(bool(chance.integers(2)))
+            # Sites are so near to atoms that both programs' digits would be compared.
+            for i in (i for i in range(force.getNumParticles()) if not system.isVirtualSite(i)):
+                force.setParticleParameters(i, some(-0.5, 0.5), chance.uniform(0.05, 0.15), some(0.1, 0.9))
+            for i in range(force.getNumExceptions()):
+                a, b, *_ = force.getExceptionParameters(i)
+                if system.isVirtualSite(b):
+                    continue
+                force.setExceptionParameters(i, a, b, some(-0.2, 0.2), chance.uniform(0.05, 0.1), some(0.1, 0.9))
+    system.addForce(torsions)
+    return system, topology, state_of(system, state.getPositions(asNumpy=True)._value)
+
+
+@needs_gmx_d
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_the_parameters_are_they_are_carried_over(seed: int, tmp_path: Path) -> None:
+    Comparison(tmp_path, *redrawn(seed)).check()
+
+
+@needs_gmx_d
+def test_exclusions_are_carried_over_where_no_bond_is(tmp_path: Path) -> None:
+    system, topology, state = chains()
+    system.removeForce(0)
+    found = Comparison(tmp_path, system, topology, state)
+    assert not any(found.terms.lines[section] for section in ("bonds", "constraints", "settles"))
+    found.check()
+
+
 PI = "pi = 3.141592653589793"
 # As OpenMM's files spell it, and its loaders of CHARMM, Amber and GROMACS; with the parameters in their order.
 SPELLINGS = [
@@ -488,9 +542,20 @@ def without_pme() -> openmm.System:
     return system
 
 
+def heavy_water() -> openmm.System:
+    """Salt water with one molecule of D2O."""
+    system, topology, _ = solvated(["amber14/tip3p.xml"], "tip3p", is_charmm=False)
+    water = next(residue for residue in topology.residues() if residue.name == "HOH")
+    for atom in list(water.atoms())[1:]:
+        system.setParticleMass(atom.index, 2.014)
+    return system
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (heavy_water, "rigid water of more than one shape or mass"),
+        (lambda: with_force(openmm.NonbondedForce()), "charges in more than one force"),
         (lambda: with_force(openmm.CustomAngleForce("k*theta")), r"the force CustomAngleForce"),
         (lambda: with_force(openmm.CustomBondForce("k*r")), r"bonds of the form k\*r"),
         (lambda: with_force(with_parameters(LENNARD_JONES_14, "sigma")), r"bonds of the form 4\*epsilon"),

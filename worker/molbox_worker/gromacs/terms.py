@@ -206,6 +206,8 @@ class Terms:
             self._map_terms.append((first + which, (*atoms[:4], atoms[7])))
 
     def _nonbonded(self, force: openmm.NonbondedForce) -> None:
+        if self.direct is not None:
+            raise Unsupported("charges in more than one force")
         if force.getNonbondedMethod() != openmm.NonbondedForce.PME:
             raise Unsupported("charges that are not summed by PME")
         if force.getNumParticleParameterOffsets() or force.getNumExceptionParameterOffsets():
@@ -343,8 +345,9 @@ class Terms:
         waters = [first for first in sorted(lengths) if self._is_rigid_water(first, lengths)]
         for first in waters:
             self.lines["settles"].append(((first,), (1, lengths[first][first + 1], lengths[first + 1][first + 2])))
-        if len({values for _, values in self.lines["settles"]}) > 1:
-            raise Unsupported("rigid water of more than one shape")
+        # GROMACS moves all of it with the masses of the first.
+        if len({(values, *self.masses[first : first + 3]) for (first,), values in self.lines["settles"]}) > 1:
+            raise Unsupported("rigid water of more than one shape or mass")
         done = set(waters)
         for a in sorted(lengths):
             if {a, a - 1, a - 2} & done:

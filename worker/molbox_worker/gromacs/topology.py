@@ -185,6 +185,8 @@ def _put_molecule(file: TextIO, which: int, rows: tuple[Row, ...], lines: tuple[
     by_section: dict[str, list[tuple[tuple[int, ...], tuple[float, ...]]]] = defaultdict(list)
     for section, atoms, values in lines:
         by_section[section].append((atoms, values))
+    # grompp takes no exclusions where nothing of this kind stands before them, even if there is none.
+    by_section["bonds"] += []
     for section in SECTIONS:
         if section in by_section:
             _put(file, f"\n[ {section} ]")
