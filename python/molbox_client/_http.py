@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
-from ._errors import InvalidRequest, Refused, refused
+from ._errors import InvalidRequest, Refused, UnexpectedAnswer, refused
+from ._quantity import plain
 from ._version import __version__
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    Model = TypeVar("Model", bound=BaseModel)
 
 FIRST_DELAY = 0.25
 # Longer than this is not waited for; the error has the time to come back.
@@ -36,6 +43,42 @@ def checked_key(key: str) -> str:
             f"idempotency_key: must be 1 to 255 printable ASCII characters, got {key!r}"
         )
     return key
+
+
+def checked_number(name: str, value: Any, kind: type, least: float = -math.inf) -> Any:
+    """An argument, if it is such a number: another thing would fail later, under no name."""
+    found = plain(value)
+    is_number = isinstance(found, (int, kind)) and not isinstance(found, bool)
+    if not is_number or not least <= found < math.inf:
+        words = "a whole number" if kind is int else "a number"
+        bound = f" >= {least:g}" if least > -math.inf else ""
+        raise InvalidRequest(f"{name}: must be {words}{bound}, got {value!r}")
+    return found
+
+
+def read(model: type[Model], record: Any) -> Model:
+    """An answer with types.
+
+    Raises
+    ------
+    UnexpectedAnswer
+        When it is not what the document says.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(record)
+    except ValidationError as error:
+        places = (".".join(map(str, one["loc"])) + f": {one['msg']}" for one in error.errors())
+        raise UnexpectedAnswer(f"is no {model.__name__}: {'; '.join(places)}") from error
+
+
+def member(answer: Mapping[str, Any], name: str, kind: type) -> Any:
+    """What an answer has under a name, if it is of this kind."""
+    found = answer.get(name)
+    if not isinstance(found, kind):
+        raise UnexpectedAnswer(f"the answer has no {name}: {str(answer)[:200]}")
+    return found
 
 
 def backoff(attempt: int) -> float:

@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._errors import InvalidRequest, UnexpectedAnswer
+from ._errors import InvalidRequest
+from ._http import member, read
 from ._optional import needed
 from ._quantity import plain
 from ._request import body
@@ -89,14 +90,9 @@ class Margin:
     @cached_property
     def record(self) -> records.MarginReport:
         """All of it: `.rows`, `.summary`, `.warnings`."""
-        from pydantic import ValidationError
-
         from . import _records as records
 
-        try:
-            return records.MarginReport.model_validate(self._report)
-        except ValidationError as error:
-            raise UnexpectedAnswer(f"a margin: {error}") from error
+        return read(records.MarginReport, self._report)
 
     @property
     def initial(self) -> float:
@@ -119,6 +115,6 @@ class Margin:
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each position, in the order of the portfolio; the summary is in `.attrs`."""
         pd = needed("pandas", "analysis")
-        frame: pandas.DataFrame = pd.DataFrame(list(self._report["rows"]))
-        frame.attrs = dict(self._report["summary"])
+        frame: pandas.DataFrame = pd.DataFrame(member(self._report, "rows", list))
+        frame.attrs = dict(member(self._report, "summary", dict))
         return frame

@@ -38,13 +38,15 @@ def plan(
         raise InvalidRequest(f"system: must be a mapping of fields, got {system!r}")
     _in_their_place(system, job)
     chosen = preset or ("membrane" if system.get("membrane") else "standard")
-    if chosen not in PRESETS:
+    if not isinstance(chosen, str) or chosen not in PRESETS:
         raise InvalidRequest(f"preset: must be one of {', '.join(PRESETS)}, got {preset!r}")
     given = dict(job)
     if temperature is not None:
         given["temperature"] = temperature
     if time is not None:
         production = given.get("production") or {}
+        if not isinstance(production, Mapping):
+            raise InvalidRequest(f"production: must be a mapping of fields, got {production!r}")
         if "time" in production:
             raise InvalidRequest("time: give it here or in production, not twice")
         given["production"] = {**production, "time": time}

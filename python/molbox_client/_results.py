@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._bundle import inner_name
-from ._errors import InvalidRequest, MolboxError
+from ._errors import InvalidRequest, MolboxError, UnexpectedAnswer
+from ._http import member
 from ._optional import needed
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ def is_unpacked(folder: Path, stamp: str) -> bool:
     Raises
     ------
     InvalidRequest
-        When it has those of another job, which would be mixed with them.
+        When it has those of another job, which would be mixed with them, or is a file.
     """
+    if folder.is_file():
+        raise InvalidRequest(f"folder: {folder} is a file")
     mark = folder / _COMPLETE
     found = mark.read_text() if mark.exists() else None
     if found is not None and found.partition("-")[0] != stamp.partition("-")[0]:
@@ -48,21 +51,28 @@ def unpack(bundle: Path, folder: Path, stamp: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         new = Path(name) / "files"
-        with zipfile.ZipFile(bundle) as archive:
-            for item in archive.infolist():
-                inner = inner_name(item.filename)
-                if inner is None:
-                    continue
-                target = new / inner
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(item) as source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
+        try:
+            _extract(bundle, new)
+        except zipfile.BadZipFile as error:
+            raise UnexpectedAnswer(f"is no bundle: {error}") from error
         (new / _COMPLETE).write_text(stamp)
         if folder.is_dir():
             # The user's own folder, perhaps with other files.
             shutil.copytree(new, folder, dirs_exist_ok=True)
         else:
             new.rename(folder)
+
+
+def _extract(bundle: Path, folder: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        for item in archive.infolist():
+            inner = inner_name(item.filename)
+            if inner is None:
+                continue
+            target = folder / inner
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(item) as source, target.open("wb") as file:
+                shutil.copyfileobj(source, file)
 
 
 def keep(path: Path, content: bytes) -> None:
@@ -208,7 +218,7 @@ def tables(data: Mapping[str, Any]) -> dict[str, pandas.DataFrame]:
     """The tables of an analysis by name."""
     pd = needed("pandas", "analysis")
     frames = {}
-    for table in data["tables"]:
+    for table in member(data, "tables", list):
         columns = table["columns"]
         frame = pd.DataFrame({column["name"]: column["values"] for column in columns})
         frame.attrs = {

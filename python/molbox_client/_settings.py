@@ -70,6 +70,8 @@ def _profiles() -> dict[str, Any]:
 
 def _address(name: str, value: str) -> str:
     # Of one that was copied from a browser the part before the portal is the service's.
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{name}: must be a text, got {value!r}")
     value = value.strip().split("/portal")[0]
     try:
         parts = urlsplit(value)
@@ -135,6 +137,8 @@ def resolve(
 
 
 def _key(text: str | None) -> str | None:
+    if not isinstance(text, (str, type(None))):
+        raise InvalidRequest(f"api_key: must be a text, got one of {type(text).__name__}")
     key = (text or "").strip()
     if not key.isascii() or not key.isprintable():
         raise InvalidRequest("api_key: has characters that no key has")

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import date as Date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
@@ -33,8 +33,11 @@ from ._http import (
     USER_AGENT,
     backoff,
     checked_key,
+    checked_number,
     is_at_home,
     is_transient,
+    member,
+    read,
     refusal,
     retry_delay,
 )
@@ -46,16 +49,13 @@ from ._progress import Progress, shown, shown_task
 from ._request import body
 from ._settings import Settings, cache_path, no_key, resolve
 from ._source import Content, content, is_file
-from ._waiting_sync import in_thread, interruptions, sleep
+from ._waiting_sync import here, in_thread, interruptions, sleep
 
 if TYPE_CHECKING:
     import MDAnalysis
     import pandas
-    from pydantic import BaseModel
 
     from . import _records as records
-
-    Model = TypeVar("Model", bound=BaseModel)
 
 Preset = Literal["quick", "standard", "membrane"]
 
@@ -119,11 +119,28 @@ class Client:
             kind = type(http).__name__
             raise InvalidRequest(f"http: must be an httpx.Client, got {kind}")
         self._settings = settings
-        self._retries, self._timeout = retries, timeout
+        self._retries = checked_number("retries", retries, int, least=0)
+        self._timeout = checked_number("timeout", timeout, float, least=0.001)
         self._owns_http = http is None
-        limits = httpx.Timeout(timeout, connect=10)
-        self._http = http or httpx.Client(timeout=limits)
+        self._place: object = None
+        self._http = http or self._connections()
         self._streams = 0
+
+    def _connections(self) -> httpx.Client:
+        return httpx.Client(timeout=httpx.Timeout(self._timeout, connect=10))
+
+    def _connected(self) -> httpx.Client:
+        """The connections of this place.
+
+        After a fork two processes would read each other's answers, and another event loop cannot
+        use those of the first.
+        """
+        if self._http.is_closed:
+            raise InvalidRequest("client: is closed; make another one")
+        if self._owns_http and self._place != (now := here()):
+            self._http = self._http if self._place is None else self._connections()
+            self._place = now
+        return self._http
 
     def __enter__(self) -> Client:
         return self
@@ -133,8 +150,8 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._owns_http:
-            self._http.close()
+        if self._owns_http and not self._http.is_closed:
+            self._connected().close()
 
     def __repr__(self) -> str:
         return f"<molbox {self.base_url}>"
@@ -197,7 +214,7 @@ class Client:
 
     def _url(self, path: str) -> str:
         """An address of the service; with `@host` in the place of a path it would be another's."""
-        if not path.startswith("/"):
+        if not isinstance(path, str) or not path.startswith("/"):
             raise InvalidRequest(f"path: must begin with a slash, got {path!r}")
         return self.base_url + path
 
@@ -238,12 +255,12 @@ class Client:
                     return response
                 error = _refused(response)
                 delay = retry_delay(error, attempt, is_repeatable=is_repeatable)
+            except (httpx.InvalidURL, httpx.LocalProtocolError) as cause:
+                raise InvalidRequest(f"{url}: {cause}") from cause
             except (httpx.TransportError, httpx.DecodingError) as cause:
                 error = _unreached(url, cause)
                 is_untouched = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout))
                 delay = backoff(attempt) if is_repeatable or is_untouched else None
-            except httpx.InvalidURL as cause:
-                raise InvalidRequest(f"{url}: {cause}") from cause
             if delay is None or attempt >= (self._retries if retries is None else retries):
                 raise error
             sleep(delay)
@@ -256,8 +273,9 @@ class Client:
         headers, next_url = dict(headers), httpx.URL(url)
         left = MAX_REDIRECTS if method == "GET" else 0
         while True:
-            request = self._http.build_request(method, next_url, headers=headers, **what)
-            response = self._http.send(request, stream=True, follow_redirects=False)
+            http = self._connected()
+            request = http.build_request(method, next_url, headers=headers, **what)
+            response = http.send(request, stream=True, follow_redirects=False)
             if not left or not response.has_redirect_location:
                 return response
             target = next_url.join(response.headers["location"])
@@ -276,7 +294,7 @@ class Client:
         params = {name: value for name, value in filters.items() if value is not None}
         while True:
             page = self._json("GET", path, params=params)
-            for item in page["items"]:
+            for item in member(page, "items", list):
                 yield item
             token = page.get("next_page")
             if not token:
@@ -292,7 +310,7 @@ class Client:
         """The account and the key that requests are made with."""
         from . import _records as records
 
-        return _read(records.Account, self._json("GET", "/info/account"))
+        return read(records.Account, self._json("GET", "/info/account"))
 
     # Files.
 
@@ -333,15 +351,15 @@ class Client:
         most, size = link.get("max_bytes"), what.size
         if most is not None and size > most:
             raise InvalidRequest(f"source: has {size} bytes, the service takes {most}")
+        registration["file_id"] = member(link, "file_id", str)
         self._put(link, what, size, progress)
-        registration["file_id"] = link["file_id"]
         try:
             record = self._json(
                 "POST", "/submit/file/", json=registration, idempotency_key=idempotency_key
             )
         except Refused as error:
             if error.status == httpx.codes.UNPROCESSABLE_ENTITY:
-                self._forget(link["file_id"])
+                self._forget(registration["file_id"])
             raise
         return File(self, record)
 
@@ -357,6 +375,7 @@ class Client:
         self, link: Mapping[str, Any], what: Content, size: int, progress: bool | None
     ) -> None:
         """Send a content to its link: no key, no redirect, and a length instead of chunks."""
+        url = member(link, "upload_url", str)
         headers = {"user-agent": USER_AGENT, "content-length": str(size)}
         if link.get("content_type"):
             headers["content-type"] = link["content_type"]
@@ -377,16 +396,15 @@ class Client:
             error: MolboxError
             try:
                 with shown(progress, f"upload {what.name or what.format}", size) as bar:
-                    request = self._http.build_request(
-                        "PUT", link["upload_url"], headers=headers, content=chunks(bar)
-                    )
-                    response = self._http.send(request, stream=True, follow_redirects=False)
+                    http = self._connected()
+                    request = http.build_request("PUT", url, headers=headers, content=chunks(bar))
+                    response = http.send(request, stream=True, follow_redirects=False)
                     if response.is_success:
                         response.close()
                         return
                 error = _refused(response)
             except httpx.TransportError as cause:
-                error = _unreached(link["upload_url"], cause)
+                error = _unreached(url, cause)
             delay: float | None = backoff(attempt)
             if isinstance(error, Refused):
                 delay = retry_delay(error, attempt, is_repeatable=True)
@@ -491,7 +509,7 @@ class Client:
         asked = body("JobCreateParams", job)
         of = {} if atoms is None else {"atoms": atoms}
         preview = self._json("POST", "/check/job", params=of, json=asked)
-        return _read(records.JobPreview, preview).estimate
+        return read(records.JobPreview, preview).estimate
 
     def run(
         self,
@@ -559,8 +577,7 @@ class Client:
 
         A `seed` is counted up from one to the next. Arguments are those of `run`.
         """
-        if n < 1:
-            raise InvalidRequest(f"n: must be at least 1, got {n}")
+        n = checked_number("n", n, int, least=1)
         built, simulate = self._prepared(
             structure, time, temperature, ligands, preset, system, progress, idempotency_key, job
         )
@@ -724,6 +741,7 @@ class Client:
         to : str or Path
             The file, or a folder that is there, in which it gets the name of the content.
         """
+        self._url(path)
         target = Path(to).expanduser()
         if target.is_dir():
             target /= path.rsplit("/", 1)[1]
@@ -905,6 +923,8 @@ class _Watch:
     """What a wait has seen so far."""
 
     def __init__(self, task: Task, timeout: float | None, seen: Callable[[], None]) -> None:
+        if timeout is not None:
+            timeout = checked_number("timeout", timeout, float)
         self.task, self.timeout, self.seen = task, timeout, seen
         self.start = _time.monotonic()
         self.bar = Progress()
@@ -941,7 +961,7 @@ class _Watch:
         if task.data.get("error"):
             from . import _records as records
 
-            failure = _read(records.Failure, task.data["error"])
+            failure = read(records.Failure, task.data["error"])
         raise TaskFailed(task.id, task.status, failure)
 
 
@@ -951,15 +971,6 @@ def _decoded(response: httpx.Response) -> Any:
     except ValueError as error:
         begin = response.text[:200]
         raise UnexpectedAnswer(f"{response.url}: is no JSON: {begin!r}") from error
-
-
-def _read(model: type[Model], record: Mapping[str, Any]) -> Model:
-    from pydantic import ValidationError
-
-    try:
-        return model.model_validate(record)
-    except ValidationError as error:
-        raise UnexpectedAnswer(f"{model.__name__}: {error}") from error
 
 
 def _unreached(url: str, cause: Exception) -> ConnectionFailed:
@@ -1100,7 +1111,7 @@ class File:
         """All that is known of it."""
         from . import _records as records
 
-        return _read(records.FileRecord, self.data)
+        return read(records.FileRecord, self.data)
 
     def __repr__(self) -> str:
         return f"<file {self.id} {self.name}>"
@@ -1140,7 +1151,7 @@ class System(Task):
         """All that is known of it; `.summary` once it is built."""
         from . import _records as records
 
-        return _read(records.SystemRecord, self.data)
+        return read(records.SystemRecord, self.data)
 
     def refresh(self) -> System:
         """Look at it again."""
@@ -1182,7 +1193,7 @@ class Job(Task):
         """All that is known of it: `.parameters`, `.stages`, `.warnings` and so on."""
         from . import _records as records
 
-        return _read(records.JobRecord, self.data)
+        return read(records.JobRecord, self.data)
 
     def refresh(self) -> Job:
         """Look at it again."""
@@ -1241,6 +1252,8 @@ class Job(Task):
 
     def log(self, lines: int | None = None) -> str:
         """What it has logged so far, or the last lines of that."""
+        if lines is not None:
+            lines = checked_number("lines", lines, int)
         url = f"{self.client.base_url}/info/job/{self.id}/log"
         text = (self.client._send("GET", url)).text
         if lines is None:
@@ -1266,8 +1279,10 @@ class Job(Task):
             place.parent.mkdir(parents=True, exist_ok=True)
             bundle = place.with_name(f"{stamp}.zip")
             self.download(bundle, progress=progress)
-            in_thread(lambda: _results.unpack(bundle, place, stamp))
-            bundle.unlink()
+            try:
+                in_thread(lambda: _results.unpack(bundle, place, stamp))
+            finally:
+                bundle.unlink()
         return _results.listed(place)
 
     def _stamp(self) -> str:
@@ -1361,7 +1376,7 @@ class Analysis(Task):
         """All that is known of it."""
         from . import _records as records
 
-        return _read(records.AnalysisRecord, self.data)
+        return read(records.AnalysisRecord, self.data)
 
     def refresh(self) -> Analysis:
         """Look at it again."""
@@ -1393,7 +1408,7 @@ class Analysis(Task):
         """Its tables, with titles, definitions, units and values."""
         from . import _records as records
 
-        return _read(records.AnalysisData, self._tables())
+        return read(records.AnalysisData, self._tables())
 
     def to_pandas(self) -> dict[str, pandas.DataFrame]:
         """Its tables by name; `.attrs` has title, definition, and units of the columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,6 +14,13 @@ async def sleep(seconds: float) -> None:
     import anyio
 
     await anyio.sleep(seconds)
+
+
+def here() -> object:
+    """Where connections can be used: this event loop of this process."""
+    import anyio.lowlevel
+
+    return os.getpid(), anyio.lowlevel.current_token()
 
 
 def interruptions() -> tuple[type[BaseException], ...]:

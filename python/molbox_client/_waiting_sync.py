@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,6 +13,11 @@ T = TypeVar("T")
 def sleep(seconds: float) -> None:
     """Pause."""
     time.sleep(seconds)
+
+
+def here() -> object:
+    """Where connections can be used: this process."""
+    return os.getpid()
 
 
 def interruptions() -> tuple[type[BaseException], ...]:

@@ -17,6 +17,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -131,6 +132,36 @@ def test_a_value_that_is_none_of_those_listed_is_refused_and_case_does_not_matte
     assert json.loads(sent[0].content) == {"membrane": "popc", "force_field": "my-own.xml"}
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda client: client.request("GET", 5), "path: must begin with a slash, got 5"),
+        (lambda client: client.download("retrieve", "x"), "path: must begin with a slash, got"),
+        (lambda client: client.run("1VII", preset=["quick"]), "preset: must be one of quick"),
+        (
+            lambda client: client.run("1VII", time=1, production="1 ns"),
+            "production: must be a mapping of fields, got '1 ns'",
+        ),
+        (lambda client: client.run_replicas("1VII", "3"), "n: must be a whole number >= 1, got"),
+        (lambda client: client.run_replicas("1VII", 2.5), "n: must be a whole number >= 1, got"),
+        (lambda client: a_job(client).log("5"), "lines: must be a whole number, got '5'"),
+        (lambda client: a_job(client).wait("5"), "timeout: must be a number, got '5'"),
+        (lambda client: a_job(client).files(__file__), "folder: .* is a file"),
+        (lambda client: type(client)(5, KEY), "base_url: must be a text, got 5"),
+        (lambda client: type(client)(None, 5), "api_key: must be a text, got one of int"),
+        (lambda client: type(client)(None, KEY, retries="3"), "retries: must be a whole number"),
+        (lambda client: type(client)(None, KEY, timeout=0), "timeout: must be a number >= 0.001"),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_named(call: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(molbox.InvalidRequest, match=f"^{message}"):
+        call(unreachable())
+
+
+def a_job(client: molbox.Client) -> Any:
+    return molbox.Job(client, {"job_id": JOB_ID, "status": "succeeded"})
+
+
 @pytest.mark.parametrize("id", ["", "..", "box_0123456789abcdefghij", "job_a/b", "job_x?y=1"])
 def test_an_identifier_that_would_change_the_path_is_refused(id: str) -> None:
     with pytest.raises(molbox.InvalidRequest, match="id: "):
@@ -163,7 +194,7 @@ def test_run_refuses_what_it_can_before_it_uploads(tmp_path: Path) -> None:
         client.run(structure, ligands=[tmp_path / "drug.smi"])
     with pytest.raises(molbox.InvalidRequest, match="idempotency_key: must be 1 to 255 printable"):
         client.run(structure, idempotency_key="villin\n")
-    with pytest.raises(molbox.InvalidRequest, match="n: must be at least 1"):
+    with pytest.raises(molbox.InvalidRequest, match="n: must be a whole number >= 1, got 0"):
         client.run_replicas(structure, 0)
     with pytest.raises(molbox.InvalidRequest, match="format: bytes have none"):
         client.upload(b"ATOM")
@@ -1032,6 +1063,82 @@ def test_structures_of_other_libraries_are_uploaded_as_files() -> None:
 
     with pytest.raises(molbox.InvalidRequest, match="has no conformer"):
         client.upload(Molecule(), name="ligand")
+
+
+class Peer(BaseHTTPRequestHandler):
+    """Answers with the port of who asks, and keeps the connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = json.dumps({"port": self.client_address[1]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def peer() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Peer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+FORKS = """
+client = molbox.Client(sys.argv[1], "mbx_secret")
+first = client.request("GET", "/")
+if child := os.fork():
+    os.waitpid(child, 0)
+    print("parent", client.request("GET", "/") == first)
+else:
+    print("child", client.request("GET", "/") == first)
+"""
+LOOPS = """
+client = molbox.AsyncClient(sys.argv[1], "mbx_secret")
+for _ in range(3):
+    print("port" in asyncio.run(client.request("GET", "/")))
+asyncio.run(client.aclose())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [(FORKS, ["child False", "parent True"]), (LOOPS, ["True"] * 3)],
+    ids=["a fork, whose processes would read each other's answers", "one event loop after another"],
+)
+def test_a_client_survives(program: str, printed: list[str], peer: str) -> None:
+    code = f"import asyncio, os, sys\nimport molbox_client as molbox\n{program}"
+    command = [sys.executable, "-c", code, peer]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (printed, "")
+
+
+def test_a_closed_client_says_so() -> None:
+    client = molbox.Client("http://127.0.0.1:1/local", KEY)
+    client.close()
+    client.close()
+    with pytest.raises(molbox.InvalidRequest, match="client: is closed; make another one"):
+        client.whoami()
+
+
+def test_an_answer_that_is_none_is_unexpected() -> None:
+    client = answering({"": httpx.Response(200, json={"no": "answer"})})
+    with pytest.raises(molbox.UnexpectedAnswer, match="is no Account: account: Field required"):
+        client.whoami()
+    with pytest.raises(molbox.UnexpectedAnswer, match="the answer has no rows"):
+        molbox.Margin({"summary": {}}).to_pandas()
+    with pytest.raises(molbox.UnexpectedAnswer, match="the answer has no tables"):
+        molbox.Analysis(client, {"analysis_id": "ana_1", "status": "succeeded"}).to_pandas()
+    with pytest.raises(molbox.UnexpectedAnswer, match="is no bundle"):
+        a_job(client).files()
 
 
 def test_a_client_is_shared_by_threads() -> None:
