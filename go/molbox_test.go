@@ -202,6 +202,26 @@ func TestADownloadThatBreaksIsResumed(t *testing.T) {
 	}
 }
 
+func TestADownloadThatCannotBeWrittenIsNotAskedForAgain(t *testing.T) {
+	client := serve(t, func(w http.ResponseWriter, _ *http.Request, nth int) {
+		if nth > 0 {
+			t.Error("asked for again")
+		}
+		w.Header().Set("etag", etagOf("content"))
+		fmt.Fprint(w, "content")
+	})
+	full, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As on a full disk.
+	full.Close()
+	err = client.receive(context.Background(), "/retrieve/job/"+jobID, "job", full)
+	if !errors.Is(err, os.ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
 func TestADamagedDownloadIsNotThere(t *testing.T) {
 	client := serve(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("etag", etagOf("right"))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -193,6 +194,11 @@ func (c *Client) receive(ctx context.Context, path, kind string, to io.Writer) e
 		closed := answer.Body.Close()
 		if err == nil {
 			return errors.Join(closed, isWhole(etag, hasLength, digest))
+		}
+		// What cannot be written here is not mended by the service; and a piece of it may be there.
+		var local *fs.PathError
+		if errors.As(err, &local) {
+			return err
 		}
 		if n > 0 {
 			inVain = 0

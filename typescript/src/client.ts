@@ -84,7 +84,10 @@ export class Client<Paths extends object> {
   async #json<T>(method: string, template: string, { path, ...rest }: Loose = {}): Promise<T> {
     const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => {
       const value = path?.[name];
-      if (value === undefined) throw new TypeError(`${template}: ${name} is missing`);
+      // Of these a URL makes the path of another operation.
+      if (value === undefined || ["", ".", ".."].includes(String(value))) {
+        throw new MolboxError(`${template}: ${name} is missing`);
+      }
       return encodeURIComponent(String(value));
     });
     const answer = await this.connection.send({ method, path: filled, ...rest });

@@ -47,11 +47,12 @@ export class Connection {
   readonly #fetch: typeof fetch;
 
   constructor({ baseUrl, apiKey, retries = 4, timeout = 60_000, fetch: own }: ConnectionOptions) {
-    const url = new URL(baseUrl);
-    if (!["http:", "https:"].includes(url.protocol) || url.search || url.hash) {
+    const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+    if (!url || !["http:", "https:"].includes(url.protocol) || url.search || url.hash) {
       throw new MolboxError(`baseUrl: must be http(s)://host/path, got ${JSON.stringify(baseUrl)}`);
     }
-    if (!apiKey.trim()) throw new MolboxError("apiKey: is empty");
+    // That of a variable which is not set is none, whatever its type says.
+    if (typeof apiKey !== "string" || !apiKey.trim()) throw new MolboxError("apiKey: is empty");
     this.baseUrl = baseUrl.replace(/\/+$/, "");
     this.retries = retries;
     this.#key = apiKey.trim();

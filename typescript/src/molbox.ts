@@ -54,6 +54,7 @@ export class Molbox extends Client<WorkflowPaths> {
     const extension = format ?? (ending === undefined ? undefined : (USUAL.get(ending) ?? ending));
     if (!extension) throw new MolboxError("format: a content without a file's name needs one");
     const link = await this.get("/submit/upload-url", { query: { filetype: extension }, signal });
+    if (!URL.canParse(link.upload_url)) throw new MolboxError("what answered is not the service: there is no upload_url");
     if (link.max_bytes !== undefined && bytes.length > link.max_bytes) {
       throw new MolboxError(`the content has ${bytes.length} bytes, the service takes ${link.max_bytes}`);
     }
@@ -249,14 +250,17 @@ function succeeded<T extends Ended>(id: string, record: T): T {
 
 function kindOf(id: string): "file" | "system" | "job" | "analysis" | undefined {
   const kinds = { file: "file", box: "system", job: "job", ana: "analysis" } as const;
-  const prefix = id.split("_", 1)[0] as string;
+  const prefix = String(id).split("_", 1)[0] as string;
   return Object.hasOwn(kinds, prefix) ? kinds[prefix as keyof typeof kinds] : undefined;
 }
 
 async function bytesOf(content: Blob | Uint8Array | ArrayBuffer | string): Promise<Uint8Array> {
   if (typeof content === "string") return new TextEncoder().encode(content);
   if (content instanceof Blob) return new Uint8Array(await content.arrayBuffer());
-  return content instanceof Uint8Array ? content : new Uint8Array(content);
+  if (content instanceof Uint8Array) return content;
+  if (content instanceof ArrayBuffer) return new Uint8Array(content);
+  // Of a stream, a path's object or a number `Uint8Array` would make bytes that nobody meant.
+  throw new MolboxError("content: must be a Blob, a File, bytes or text; read a stream or a file first");
 }
 
 /** The format that an extension stands for, where it is not its name; as in `src/transfer.rs`, which has the names, too. */

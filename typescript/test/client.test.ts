@@ -220,6 +220,24 @@ function registering(t: TestContext, registered: (body: string, request: Incomin
   });
 }
 
+test("what is of no use is named and not sent", async () => {
+  const molbox = client("http://127.0.0.1:1");
+  const careless = molbox as unknown as Record<string, (...given: unknown[]) => Promise<unknown>>;
+  const made = (options: unknown) => async () => new Molbox(options as { baseUrl: string; apiKey: string });
+  for (const [call, message] of [
+    [() => careless.upload!(5, { format: "pdb" }), /^content: must be a Blob/],
+    [() => careless.upload!({ path: "1vii.pdb" }, { format: "pdb" }), /^content: must be a Blob/],
+    [() => careless.download!(undefined), /is no identifier/],
+    [() => careless.waitJob!(undefined), /job_id is missing/],
+    [() => careless.waitJob!(".."), /job_id is missing/],
+    [() => careless.delete!("/info/job/{job_id}", { path: { job_id: "" } }), /job_id is missing/],
+    [made({ baseUrl: "localhost", apiKey: "k" }), /^baseUrl: must be http/],
+    [made({ baseUrl: "http://127.0.0.1:1", apiKey: process.env.MOLBOX_NO_SUCH_KEY }), /^apiKey: is empty/],
+  ] as const) {
+    await assert.rejects(call, (error: Error) => error instanceof MolboxError && message.test(error.message));
+  }
+});
+
 test("a registration is repeated with the same idempotency key", async (t) => {
   const keys: unknown[] = [];
   const service = await registering(t, (_, request, answer) => {
