@@ -255,7 +255,7 @@ def test_who_may_only_read_is_offered_nothing_else(root: Path) -> None:
             names = {tool.name.removeprefix("molbox_") for tool in tools}
             assert names == {"whoami", "list", "show", "log", "estimate", "wait", "results", "margin"}
             for tool in ("delete", "upload", "run"):
-                with pytest.raises(MCPError, match="no such tool"):
+                with pytest.raises(MCPError, match="no such tool with --read-only"):
                     await client.call_tool(f"molbox_{tool}", {"id": "job_1"})
             assert (await call(client, "whoami"))["read_only"] is True
 
@@ -265,24 +265,27 @@ def test_who_may_only_read_is_offered_nothing_else(root: Path) -> None:
 def test_arguments_are_bounded_and_of_the_right_kind(root: Path) -> None:
     async def main() -> None:
         async with assistant(root, mode=LEGACY) as client:
-            for tool, arguments in (
-                ("wait", {"id": "job_00000000000000000000", "seconds": 3600}),
-                ("log", {"id": "job_00000000000000000000", "lines": 10**9}),
-                ("list", {"kind": "job", "limit": 0}),
-                ("list", {"kind": "account"}),
-                ("list", {"kind": "job", "surprise": 1}),
-                ("results", {"id": "job_00000000000000000000", "rows": 51}),
-                ("show", {"id": "../../etc/passwd"}),
-                ("show", {"id": 7}),
-                ("show", {}),
-                ("run", {"structure": "villin.pdb", "replicas": 10**6}),
-                ("run", {"structure": "villin.pdb", "system": {"protein": "other"}}),
-                ("run", {"resume": True}),
-                ("build_system", {"box_name": "x" * 1_000_000}),
-                ("build_system", {"box_shape": ["cube"]}),
+            for tool, arguments, at in (
+                ("wait", {"id": "job_00000000000000000000", "seconds": 3600}, "seconds"),
+                ("log", {"id": "job_00000000000000000000", "lines": 10**9}, "lines"),
+                ("list", {"kind": "job", "limit": 0}, "limit"),
+                ("list", {"kind": "job", "limit": "5"}, "limit"),
+                ("list", {"kind": "account"}, "kind"),
+                ("list", {"kind": "job", "surprise": 1}, "surprise"),
+                ("results", {"id": "job_00000000000000000000", "rows": 51}, "rows"),
+                ("show", {"id": "../../etc/passwd"}, '"../../etc/passwd"'),
+                ("show", {"id": 7}, "id"),
+                ("show", {}, "id"),
+                ("run", {"structure": "villin.pdb", "replicas": 10**6}, "replicas"),
+                ("run", {"structure": "villin.pdb", "system": {"protein": "other"}}, "system.protein"),
+                ("run", {"resume": True}, "resume"),
+                ("build_system", {"box_name": "x" * 1_000_000}, "box_name"),
+                ("build_system", {"box_shape": ["cube"]}, "box_shape"),
+                ("margin", {"portfolio_file": 5}, "portfolio_file"),
             ):
                 error = await failure(client, tool, **arguments)
                 assert error["code"] == "invalid", (tool, error)
+                assert error["message"].startswith(at), (tool, error)
                 assert len(error["message"]) < 2000, (tool, error)
             missing = await failure(client, "show", id="job_00000000000000000000")
             assert missing["code"] == "not_found"

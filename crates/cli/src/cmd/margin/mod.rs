@@ -177,7 +177,7 @@ impl Portfolio {
                 "--portfolio {}: its format cannot be recognised",
                 path.display()
             ));
-            failure.remedy(format!("give --data-format, one of {}", FORMATS.join(", ")))
+            failure.remedy(format!("call it .{}; or give --data-format", FORMATS.join(", .")))
         })?;
         let (text, name) = request::read(path).map_err(|failure| {
             if failure.message.contains("UTF-8") {

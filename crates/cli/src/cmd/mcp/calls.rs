@@ -10,6 +10,7 @@ use molbox::run::Run;
 use molbox::workflow::Client;
 use molbox::workflow::types::{AnalysisRecord, JobRecord, SystemRecord};
 use molbox::{Error, Task as _};
+use rmcp::model::Tool;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::assistant::{Answer, Assistant, Progress};
 use super::root::without_links;
 use super::runs::{PAUSE, State};
-use super::tools::{MAX_LINES, MAX_RECORDS, MAX_REPLICAS, MAX_ROWS, MAX_WAIT_SECONDS};
+use super::tools::{self, MAX_ROWS};
 use crate::cmd::run::{self, Asked, Preset};
 use crate::cmd::task::{self, Filter, Noun};
 use crate::cmd::{file, margin};
@@ -148,20 +149,9 @@ struct Download {
     to: Option<String>,
 }
 
-fn read<T: DeserializeOwned>(arguments: Value) -> Result<T> {
+fn read<T: DeserializeOwned>(tool: &Tool, arguments: Value) -> Result<T> {
+    tools::check(tool, &arguments)?;
     serde_json::from_value(arguments).map_err(|error| Failure::invalid(cut(&error.to_string())))
-}
-
-/// A number within its bounds.
-fn bounded<T: PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: T,
-    [least, most]: [T; 2],
-) -> Result<T> {
-    if value < least || value > most {
-        return Err(Failure::invalid(format!("{name}: must be from {least} to {most}")));
-    }
-    Ok(value)
 }
 
 /// Does something with the record type of a kind of task.
@@ -179,16 +169,16 @@ macro_rules! of_kind {
 impl Assistant {
     pub(super) async fn call(
         &self,
-        name: &str,
+        tool: &Tool,
         arguments: Value,
         progress: &mut Progress,
     ) -> Result {
-        match name {
-            "molbox_whoami" => self.whoami(read(arguments)?).await,
-            "molbox_list" => self.list(read(arguments)?).await,
-            "molbox_show" => self.show(read(arguments)?).await,
-            "molbox_log" => self.log(read(arguments)?).await,
-            "molbox_upload" => self.upload(read(arguments)?, progress).await,
+        match &*tool.name {
+            "molbox_whoami" => self.whoami(read(tool, arguments)?).await,
+            "molbox_list" => self.list(read(tool, arguments)?).await,
+            "molbox_show" => self.show(read(tool, arguments)?).await,
+            "molbox_log" => self.log(read(tool, arguments)?).await,
+            "molbox_upload" => self.upload(read(tool, arguments)?, progress).await,
             "molbox_build_system" => {
                 let body = checked::<System>(arguments)?;
                 submitted(&*self.client()?.system_submit().body(body).send().await?)
@@ -201,16 +191,16 @@ impl Assistant {
                 let body = checked::<Analysis>(arguments)?;
                 submitted(&*self.client()?.analysis_submit().body(body).send().await?)
             }
-            "molbox_run" => self.run(read(arguments)?, progress).await,
-            "molbox_estimate" => self.estimate(read(arguments)?).await,
-            "molbox_wait" => self.wait(read(arguments)?, progress).await,
-            "molbox_results" => self.results(read(arguments)?).await,
-            "molbox_download" => self.download(read(arguments)?, progress).await,
+            "molbox_run" => self.run(read(tool, arguments)?, progress).await,
+            "molbox_estimate" => self.estimate(read(tool, arguments)?).await,
+            "molbox_wait" => self.wait(read(tool, arguments)?, progress).await,
+            "molbox_results" => self.results(read(tool, arguments)?).await,
+            "molbox_download" => self.download(read(tool, arguments)?, progress).await,
             "molbox_cancel" => {
-                let Id { id } = read(arguments)?;
+                let Id { id } = read(tool, arguments)?;
                 of_kind!(Kind::of(&id)?, cancel(&self.client()?, &id))
             }
-            "molbox_delete" => self.delete(read(arguments)?).await,
+            "molbox_delete" => self.delete(read(tool, arguments)?).await,
             "molbox_margin" => self.margin(arguments).await,
             _ => Err(Failure::usage("no such tool")),
         }
@@ -234,8 +224,7 @@ impl Assistant {
     }
 
     async fn list(&self, List { kind, status, name, limit }: List) -> Result {
-        let limit = bounded("limit", limit.unwrap_or(20), [1, MAX_RECORDS])?;
-        let filter = Filter { limit, all: false, status, name };
+        let filter = Filter { limit: limit.unwrap_or(20), all: false, status, name };
         let client = self.client()?;
         let rows = match kind {
             Kind::File => {
@@ -272,7 +261,7 @@ impl Assistant {
     }
 
     async fn log(&self, Log { id, lines }: Log) -> Result {
-        let n = bounded("lines", lines.unwrap_or(40), [1, MAX_LINES])?;
+        let n = lines.unwrap_or(40);
         let client = self.client()?;
         let id = task::resolve::<JobRecord>(&client, &id).await?;
         let call = client.call("GET", &format!("/info/job/{id}/log"))?;
@@ -334,7 +323,7 @@ impl Assistant {
     }
 
     async fn wait(&self, Wait { id, seconds }: Wait, progress: &mut Progress) -> Result {
-        let seconds = bounded("seconds", seconds.unwrap_or(50), [1, MAX_WAIT_SECONDS])?;
+        let seconds = seconds.unwrap_or(50);
         let patience = Duration::from_secs(seconds);
         if let Some(folder) = id.strip_prefix(RUN) {
             let folder = self.root.place(folder)?;
@@ -446,7 +435,7 @@ impl Assistant {
             system: part(whole.system),
             job: part(whole.job),
             analysis: part(whole.analysis),
-            replicas: bounded("replicas", whole.replicas.unwrap_or(1), [1, MAX_REPLICAS])?,
+            replicas: whole.replicas.unwrap_or(1),
             output: self.run_folder(&output)?,
         })
     }
@@ -462,7 +451,7 @@ impl Assistant {
     }
 
     async fn results(&self, Results { id, table, rows }: Results) -> Result {
-        let n_rows = bounded("rows", rows.unwrap_or(10), [0, MAX_ROWS])?;
+        let n_rows = rows.unwrap_or(10);
         let client = self.client()?;
         let id = match Kind::of(&id)? {
             Kind::Job => task::resolve::<JobRecord>(&client, &id).await?,
@@ -541,7 +530,10 @@ impl Assistant {
         let file = match file {
             None => None,
             Some(path) if arguments.get("portfolio").is_none() => {
-                Some(self.root.existing(&read::<String>(path)?)?)
+                let path = path.as_str().ok_or_else(|| {
+                    Failure::invalid(format!("portfolio_file: must be a text, got {path}"))
+                })?;
+                Some(self.root.existing(path)?)
             }
             Some(_) => {
                 let message = "portfolio and portfolio_file name two portfolios";

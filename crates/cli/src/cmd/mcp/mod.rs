@@ -133,17 +133,18 @@ impl ServerHandler for Assistant {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if !self.tools.iter().any(|tool| tool.name == request.name) {
+        let Some(tool) = self.tools.iter().find(|tool| tool.name == request.name) else {
             let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
-            let message = format!("no such tool; there are {}", names.join(", "));
+            let here = if self.is_read_only { " with --read-only" } else { "" };
+            let message = format!("no such tool{here}; there are {}", names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
-        }
+        };
         let turn = self.calls.acquire().await;
         let _turn = turn.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         let mut progress = Progress::of(&context);
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let answer = tokio::select! {
-            answer = self.call(&request.name, arguments, &mut progress) => answer,
+            answer = self.call(tool, arguments, &mut progress) => answer,
             () = context.ct.cancelled() => Err(Failure::new(Code::Interrupted, "cancelled")),
         };
         Ok(answered(answer).into())

@@ -3,6 +3,7 @@
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::schema;
 
 /// What a call of a tool does to what is there.
@@ -31,10 +32,12 @@ struct Spec {
 }
 
 pub(super) const MAX_ROWS: usize = 50;
-pub(super) const MAX_RECORDS: usize = 100;
-pub(super) const MAX_LINES: usize = 400;
-pub(super) const MAX_WAIT_SECONDS: u64 = 55;
-pub(super) const MAX_REPLICAS: u32 = 20;
+const MAX_RECORDS: u64 = 100;
+const MAX_LINES: u64 = 400;
+const MAX_WAIT_SECONDS: u64 = 55;
+const MAX_REPLICAS: u64 = 20;
+/// So much of a value as a message needs.
+const MAX_SHOWN_CHARS: usize = 80;
 
 const MARGIN: &str = "molbox_margin";
 
@@ -64,7 +67,7 @@ const SPECS: [Spec; 16] = [
                                     or cancelled; of files pending or ready.",
                 },
                 "name": text("Only those of this name or batch; analyses have none."),
-                "limit": count("At most so many.", MAX_RECORDS as u64, 20),
+                "limit": count("At most so many.", MAX_RECORDS, 20),
             })
         },
         required: &["kind"],
@@ -88,7 +91,7 @@ const SPECS: [Spec; 16] = [
         own: || {
             json!({
                 "id": id("of a job"),
-                "lines": count("How many lines.", MAX_LINES as u64, 40),
+                "lines": count("How many lines.", MAX_LINES, 40),
             })
         },
         required: &["id"],
@@ -158,7 +161,7 @@ const SPECS: [Spec; 16] = [
                      {\"temperature\": 310, \"production\": {\"time\": 10}}."
                 ),
                 "analysis": fields("Fields of `molbox_analyze`."),
-                "replicas": count("How often, each with a seed of its own.", u64::from(MAX_REPLICAS), 1),
+                "replicas": count("How often, each with a seed of its own.", MAX_REPLICAS, 1),
                 "output": path("New folder for the results. Default: the structure's name, -run."),
                 "resume": {
                     "type": "boolean",
@@ -403,6 +406,60 @@ fn written_out(field: &'static Value, path: &str, without: &[&str]) -> Value {
     Value::Object(out)
 }
 
+/// Holds arguments to what a tool says that it takes, each at its field.
+pub(super) fn check(tool: &Tool, arguments: &Value) -> Result<(), Failure> {
+    let schema = Value::Object((*tool.input_schema).clone());
+    let known = |name: &str| schema["properties"].get(name);
+    let is_given = |name: &str| arguments.get(name).is_some_and(|value| !value.is_null());
+    let needed = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let missing = needed.filter(|name| !is_given(name)).map(|name| (name, "is needed".to_owned()));
+    let given = arguments.as_object().into_iter().flatten();
+    let wrong = given.filter_map(|(name, value)| match known(name) {
+        Some(field) if is_given(name) => Some((name.as_str(), problem(field, value)?)),
+        Some(_) => None,
+        None => Some((name.as_str(), format!("no such field; {}", there_are(&schema)))),
+    });
+    let problems = missing.chain(wrong).map(|(name, text)| (name.to_owned(), text)).collect();
+    Failure::invalid_fields(problems).map_or(Ok(()), Err)
+}
+
+fn there_are(schema: &Value) -> String {
+    let names: Vec<&str> =
+        schema["properties"].as_object().into_iter().flatten().map(|(name, _)| &**name).collect();
+    if names.is_empty() {
+        "there are none".to_owned()
+    } else {
+        format!("there are {}", names.join(", "))
+    }
+}
+
+/// What is wrong with a value.
+fn problem(schema: &Value, value: &Value) -> Option<String> {
+    let shown: String = value.to_string().chars().take(MAX_SHOWN_CHARS).collect();
+    let (is_such, kind) = match schema["type"].as_str()? {
+        "string" => (value.is_string(), "a text"),
+        "integer" => (value.is_i64() || value.is_u64(), "a whole number"),
+        "boolean" => (value.is_boolean(), "true or false"),
+        "array" => (value.is_array(), "a list"),
+        _ => (value.is_object(), "an object"),
+    };
+    if !is_such {
+        return Some(format!("must be {kind}, got {shown}"));
+    }
+    let values = schema["enum"].as_array();
+    if let Some(values) = values.filter(|values| !values.contains(value)) {
+        let names: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+        return Some(format!("must be one of {}, got {shown}", names.join(", ")));
+    }
+    let [least, most] = ["minimum", "maximum"].map(|name| schema[name].as_f64());
+    let (least, most) = (least.unwrap_or(f64::MIN), most.unwrap_or(f64::MAX));
+    if value.as_f64().is_some_and(|number| number < least || number > most) {
+        return Some(format!("must be from {least} to {most}, got {shown}"));
+    }
+    let mut items = value.as_array().into_iter().flatten().enumerate();
+    items.find_map(|(at, item)| Some(format!("[{at}] {}", problem(&schema["items"], item)?)))
+}
+
 fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(members) => members,
@@ -555,6 +612,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn arguments_are_held_to_what_a_tool_says() {
+        let all = tools(false, true);
+        for (name, arguments, wanted) in [
+            ("show", json!({}), "id: is needed"),
+            ("show", json!({"id": null}), "id: is needed"),
+            ("show", json!({"id": 5}), "id: must be a text, got 5"),
+            ("whoami", json!({"id": "x"}), "id: no such field; there are none"),
+            ("show", json!({"id": "x", "ID": "x"}), "ID: no such field; there are id"),
+            (
+                "list",
+                json!({"kind": "jobs"}),
+                "kind: must be one of file, system, job, analysis, got \"jobs\"",
+            ),
+            (
+                "list",
+                json!({"kind": "job", "limit": "5"}),
+                "limit: must be a whole number, got \"5\"",
+            ),
+            ("list", json!({"kind": "job", "limit": 0}), "limit: must be from 1 to 100, got 0"),
+            ("wait", json!({"id": "x", "seconds": -1}), "seconds: must be from 1 to 55, got -1"),
+            ("run", json!({"resume": "yes"}), "resume: must be true or false, got \"yes\""),
+            ("run", json!({"system": "cube"}), "system: must be an object, got \"cube\""),
+            ("run", json!({"ligands": "a.sdf"}), "ligands: must be a list, got \"a.sdf\""),
+            ("run", json!({"ligands": ["a.sdf", 5]}), "ligands: [1] must be a text, got 5"),
+            ("upload", json!({"path": "a.pdb", "name": 5}), "name: must be a text, got 5"),
+        ] {
+            let tool = all.iter().find(|tool| tool.name == format!("molbox_{name}")).unwrap();
+            let failure = check(tool, &arguments).unwrap_err();
+            assert_eq!(failure.to_string(), wanted);
+        }
+        let list = json!({"kind": "job", "limit": 100, "status": null});
+        assert!(check(&all[1], &list).is_ok(), "what is null is left out");
     }
 
     #[test]
