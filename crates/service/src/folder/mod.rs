@@ -113,7 +113,11 @@ pub(crate) fn lock(data: &Path) -> Result<fs::File> {
 pub(crate) fn is_served(data: &Path) -> Result<bool> {
     let path = data.join("lock");
     let file = match fs::File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(false);
+        }
         opened => opened.with_context(|| format!("open {}", path.display()))?,
     };
     Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))

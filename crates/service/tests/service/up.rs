@@ -421,6 +421,8 @@ fn a_folder_that_is_no_good_is_refused_before_anything_is_written() {
     // Nobody makes a folder there.
     let said = home.refusal(&["--data", "/sys/molbox", "up", "--detach"]);
     assert!(said.contains("no data can be kept there") && said.contains("--data"), "{said}");
+    let said = home.refusal(&["--data", "/etc/passwd/molbox", "up", "--detach"]);
+    assert!(said.contains("no data can be kept there") && said.contains("--data"), "{said}");
     fs::create_dir_all(home.data()).unwrap();
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o755)).unwrap();
     let said = home.refusal(&["up", "--detach"]);
@@ -442,11 +444,26 @@ fn data_of_a_newer_version_are_left_alone() {
 }
 
 #[test]
+fn a_damaged_note_of_the_last_up_is_named_with_what_helps() {
+    let home = Home::new();
+    home.up();
+    home.ok(&["down"]);
+    let note = home.data().join("up.json");
+    fs::write(&note, "{\n").unwrap();
+    let said = home.refusal(&["up", "--detach"]);
+    assert!(said.contains("up.json is damaged: remove it"), "{said}");
+    fs::remove_file(note).unwrap();
+    home.up();
+}
+
+#[test]
 fn other_machines_are_not_let_in_unasked() {
     let home = Home::new();
     let said = home.refusal(&["up", "--detach", "--listen", "0.0.0.0:18080"]);
     assert!(said.contains("other machines can connect to 0.0.0.0:18080"), "{said}");
     assert!(said.contains("public_url") && said.contains("--insecure"), "{said}");
+    // What was refused is not what the next one begins with.
+    home.up();
 }
 
 #[test]

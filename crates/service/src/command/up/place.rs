@@ -130,10 +130,18 @@ impl Remembered {
     pub(super) fn read(data: &Path) -> Result<Self> {
         let path = data.join("up.json");
         match fs::read(&path) {
-            Ok(text) => {
-                serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))
+            Ok(text) => serde_json::from_slice(&text).with_context(|| {
+                format!("{} is damaged: remove it, and `molboxd up` makes it anew", path.display())
+            }),
+            // A folder that cannot be is refused when it is made, with what helps.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(Self::default())
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
         }
     }
@@ -145,7 +153,8 @@ impl Remembered {
     }
 }
 
-/// The address of before, if it is free, or the first free port from a number on.
+/// The address of before, if it is free and of this machine alone, which is what nobody has to ask
+/// for; or the first free port from a number on.
 pub(super) fn free_port(
     before: Option<SocketAddr>,
     from: u16,
@@ -154,6 +163,7 @@ pub(super) fn free_port(
     let here = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let numbered = (from..=from.saturating_add(PORTS)).map(here);
     before
+        .filter(|address| address.ip().is_loopback())
         .into_iter()
         .chain(numbered)
         .find(|address| Some(*address) != taken && TcpListener::bind(address).is_ok())
@@ -273,6 +283,8 @@ mod tests {
         let next = free_port(Some(held), held.port(), None).unwrap();
         assert!(next.port() > held.port());
         assert_ne!(free_port(None, next.port(), Some(next)).unwrap(), next);
+        let outside = SocketAddr::from(([0, 0, 0, 0], next.port()));
+        assert!(free_port(Some(outside), next.port(), None).unwrap().ip().is_loopback());
         drop(holder);
     }
 }

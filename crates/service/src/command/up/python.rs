@@ -181,7 +181,7 @@ fn of_worker(script: &Path) -> Option<PathBuf> {
 /// name.
 fn located(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
-        return std::path::absolute(program).ok().filter(|path| path.exists());
+        return std::path::absolute(program).ok().filter(|path| path.is_file());
     }
     let search = env::var_os("PATH")?;
     env::split_paths(&search).map(|folder| folder.join(program)).find(|path| path.is_file())
