@@ -70,6 +70,10 @@ export type Movable = {
 /** With fewer residues a ribbon shows less than the atoms do. */
 const SHORTEST_RIBBON = 8;
 const MOST_BALLS = 5000;
+/** How often a processor looks for what is under the mouse. */
+const SEEKS_A_SECOND = 2;
+/** What a processor draws in fine detail. */
+const MOST_FINE = 10_000;
 
 const BALLS: StructureRepresentationBuiltInProps = { type: "ball-and-stick", color: "element-symbol" };
 const DRESS: [StaticStructureComponentType, StructureRepresentationBuiltInProps][] = [
@@ -212,9 +216,17 @@ export class Stage {
   #kept: { ref: string; names: string } | undefined;
   /** What a still picture has, while it is left out. */
   #still: Pick<Canvas3DProps, "multiSample" | "postprocessing"> | undefined;
+  /** Whether shades and smoothing would take seconds, so that there are none. */
+  readonly #isSlow: boolean;
 
   private constructor(plugin: PluginContext, hasAxes: boolean) {
     this.#plugin = plugin;
+    this.#isSlow = plugin.canvas3d !== undefined && isSoftware(plugin.canvas3d.webgl.gl);
+    if (this.#isSlow) {
+      this.#dress(false);
+      // What is under the mouse is found by drawing, too.
+      plugin.canvas3d?.setProps({ interaction: { maxFps: SEEKS_A_SECOND } });
+    }
     if (!hasAxes) plugin.canvas3d?.setProps({ camera: { helper: { axes: OFF } } });
     this.#scheme.addEventListener("change", this.#colour);
     this.#colour();
@@ -255,7 +267,7 @@ export class Stage {
     if (made.obj && hasRibbon(made.obj.data)) {
       for (const [kind, dress] of DRESS) {
         const part = await builder.tryCreateComponentStatic(made, kind);
-        if (part) await builder.representation.addRepresentation(part, dress);
+        if (part) await builder.representation.addRepresentation(part, this.#fit(dress, atoms));
       }
     } else {
       // Small ones are shown whole, for their caps belong to no kind; nothing but water is shown as it is.
@@ -306,14 +318,24 @@ export class Stage {
 
   /** Leaves out shades and smoothing, for frames that follow each other; a still picture has them. */
   hurry(isOn: boolean): void {
+    if (!this.#isSlow) this.#dress(!isOn);
+  }
+
+  /** As coarse as it has to be where the processor draws. */
+  #fit(dress: StructureRepresentationBuiltInProps, atoms: number): StructureRepresentationBuiltInProps {
+    if (!this.#isSlow || atoms <= MOST_FINE) return dress;
+    return { ...dress, typeParams: { ...dress.typeParams, quality: "lowest" } } as StructureRepresentationBuiltInProps;
+  }
+
+  #dress(isOn: boolean): void {
     const canvas = this.#plugin.canvas3d;
-    if (!canvas || isOn === (this.#still !== undefined)) return;
+    if (!canvas || isOn === (this.#still === undefined)) return;
     const { multiSample, postprocessing } = this.#still ?? canvas.props;
-    this.#still = isOn ? { multiSample, postprocessing } : undefined;
-    canvas.setProps(isOn ? {
+    this.#still = isOn ? undefined : { multiSample, postprocessing };
+    canvas.setProps(isOn ? { multiSample, postprocessing } : {
       multiSample: { ...multiSample, mode: "off" },
       postprocessing: { ...postprocessing, occlusion: OFF, antialiasing: OFF },
-    } : { multiSample, postprocessing });
+    });
   }
 
   /** Molecules are whole and not put back into the box, so they drift: the camera goes with them. */
@@ -464,6 +486,12 @@ export class Stage {
   #background(backgroundColor: Color): void {
     this.#plugin.canvas3d?.setProps({ renderer: { backgroundColor } });
   }
+}
+
+/** Whether a browser draws by its processor, for want of a graphics card. */
+function isSoftware(gl: WebGLRenderingContext | WebGL2RenderingContext): boolean {
+  const info = gl.getExtension("WEBGL_debug_renderer_info");
+  return info !== null && /swiftshader|llvmpipe|software|basic render/i.test(String(gl.getParameter(info.UNMASKED_RENDERER_WEBGL)));
 }
 
 /** The part of a structure that some chains are, by their author's names; all of it if none is named. */
