@@ -104,7 +104,8 @@ test("chains are hidden on the page of their file, and left out of the system th
   await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
   assert.ok(await chains.getByLabel("B", { exact: true }).isDisabled(), "one is kept");
   await browser.check("file_chains");
-  await page.getByRole("button", { name: "Show all" }).click();
+  await page.reload();
+  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
   await clickUntil(page, page.getByText(/(ACE 1A|ALA 1B|NME 1C) of chain B/));
   await page.getByRole("link", { name: "Build a system" }).click();
   await page.getByRole("heading", { name: "New system" }).waitFor();

@@ -95,6 +95,10 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
       });
       const counted = await made.show(text, format, opened, chains && []);
       if (withWater) await made.water(true);
+      if (chains && chains.length > 0) {
+        await made.keep(chains);
+        made.reset();
+      }
       if (isGone) return;
       setWater(withWater);
       setStage(made);
