@@ -163,6 +163,8 @@ test("a structure is uploaded, built and simulated", async () => {
   await browser.check("system_whole");
 
   await page.getByRole("link", { name: "Simulate" }).click();
+  await estimate.locator("dt:text-is('trajectories') + dd").filter({ hasText: /^\d/ }).waitFor();
+  assert.equal(await estimate.locator("dt:text-is('atoms') + dd").innerText(), atoms, "what is counted is not about so many");
   await page.getByRole("button", { name: "Stages of my own" }).click();
   await page.getByLabel("restraint_mask").focus();
   await page.getByRole("button", { name: "Pick atoms" }).click();

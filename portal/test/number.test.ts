@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { hours, moment, number, tickLabels } from "../src/part/number.ts";
+import { hours, moment, number, roughly, tickLabels } from "../src/part/number.ts";
 
 /** As the browsers of these tests write them, whatever this machine does. */
 function plain(text: string): number {
@@ -17,6 +17,11 @@ test("a number loses no digit before its point", () => {
   assert.equal(plain(number(0.123_456)), 0.1235);
   assert.equal(plain(number(12.3456)), 12.35);
   assert.equal(plain(number(-1_234.56, 5)), -1234.6);
+});
+
+test("what is estimated is told as exactly as it is known", () => {
+  assert.equal(plain(roughly(8_923)), 8900);
+  assert.equal(plain(roughly(0)), 0);
 });
 
 test("a time has its decimals however long the trajectory is", () => {

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 
 import type { Schemas, Violation } from "../api/client.ts";
-import { bytes, duration, number } from "../part/number.ts";
+import { bytes, duration, number, ROUGH, roughly } from "../part/number.ts";
 import { USAGE } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
 import { violationsOf } from "./submit.tsx";
@@ -55,7 +55,7 @@ export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; tim
   }, [check.preview]);
   const shown = check.preview ?? last;
   const left = useBytesLeft(shown?.estimate.result_bytes !== undefined);
-  const rows = shown ? rowsOf(shown.estimate, left, times) : [];
+  const rows = shown ? rowsOf(shown, left, times) : [];
   return <section className="panel stack" aria-live="polite" aria-label="Estimate">
     <h2>Estimate</h2>
     {check.violations.length > 0
@@ -76,19 +76,23 @@ function useBytesLeft(isAsked: boolean): number | undefined {
 }
 
 function resultOf(size: number, left: number | undefined): ReactNode {
-  if (left === undefined) return bytes(size);
-  return <>{bytes(size)} <span className={size > left ? "bad" : "quiet"}>of {bytes(left)} that are left</span></>;
+  const needed = `about ${bytes(size, ROUGH)}`;
+  if (left === undefined) return needed;
+  return <>{needed} <span className={size > left ? "bad" : "quiet"}>of {bytes(left)} that are left</span></>;
 }
 
-function rowsOf(estimate: Estimate, left: number | undefined, times: number): [string, ReactNode][] {
+function rowsOf({ estimate, warnings }: Preview, left: number | undefined, times: number): [string, ReactNode][] {
   const { atoms, waters, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours, queue } = estimate;
+  // Waters are told of a system that is yet to be built alone. What is built has been counted.
+  const isCounted = waters === undefined && !warnings.some(({ code }) => code === "system_not_built");
+  const count = (of: number) => (isCounted ? number(of) : `about ${roughly(of)}`);
   const rows: [string, ReactNode][] = [
-    ["atoms", atoms === undefined ? undefined : `about ${number(atoms)}`],
-    ["waters", waters === undefined ? undefined : `about ${number(waters)}`],
+    ["atoms", atoms === undefined ? undefined : count(atoms)],
+    ["waters", waters === undefined ? undefined : count(waters)],
     ["steps", steps === undefined ? undefined : number(steps)],
     ["frames", frames === undefined ? undefined : number(frames)],
-    ["memory", memory_bytes === undefined ? undefined : bytes(memory_bytes)],
-    ["trajectories", trajectory_bytes === undefined ? undefined : bytes(trajectory_bytes)],
+    ["memory", memory_bytes === undefined ? undefined : `about ${bytes(memory_bytes, ROUGH)}`],
+    ["trajectories", trajectory_bytes === undefined ? undefined : isCounted ? bytes(trajectory_bytes) : `about ${bytes(trajectory_bytes, ROUGH)}`],
     [times > 1 ? `results of all ${times}` : "results", result_bytes === undefined ? undefined : resultOf(times * result_bytes, left)],
     ["time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
     ["starts", queue?.expected_start_at === undefined ? undefined : <When at={queue.expected_start_at} isAhead />],

@@ -1,5 +1,8 @@
 //! Numbers as people read them, in the language of their browser.
 
+/** Digits of what is estimated. */
+export const ROUGH = 2;
+
 const whole = new Intl.NumberFormat();
 const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 
@@ -7,6 +10,11 @@ const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFracti
 export function number(value: number, digits = 4): string {
   if (Number.isInteger(value) || Math.abs(value) >= 10 ** (digits - 1)) return whole.format(Math.round(value));
   return new Intl.NumberFormat(undefined, { maximumSignificantDigits: digits }).format(value);
+}
+
+/** A number that is known to within a few per cent. */
+export function roughly(value: number): string {
+  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: ROUGH }).format(value);
 }
 
 /** How many there are of something, which takes an s where there is not one. */
@@ -38,7 +46,7 @@ export function percent(fraction: number): string {
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"] as const;
 
 /** A size in steps of 1000, as disks are sold. */
-export function bytes(size: number): string {
+export function bytes(size: number, digits = 3): string {
   let step = 0;
   while (size >= 999.5 && step < UNITS.length - 1) {
     size /= 1000;
@@ -46,7 +54,7 @@ export function bytes(size: number): string {
   }
   return new Intl.NumberFormat(undefined, {
     // The short form of a byte has no plural.
-    style: "unit", unit: UNITS[step] ?? "byte", unitDisplay: step === 0 ? "long" : "short", maximumSignificantDigits: 3,
+    style: "unit", unit: UNITS[step] ?? "byte", unitDisplay: step === 0 ? "long" : "short", maximumSignificantDigits: digits,
   }).format(size);
 }
 
