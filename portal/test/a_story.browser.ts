@@ -422,6 +422,8 @@ test("who is signed out in the middle goes on after signing in again", async () 
   await page.context().clearCookies();
   await page.getByRole("button", { name: "Make the key" }).click();
   const dialog = page.getByRole("dialog", { name: "You have been signed out" });
+  await dialog.waitFor();
+  assert.ok(await dialog.getByLabel("Password").evaluate((it) => it === document.activeElement), "only the password is asked for");
   await dialog.getByLabel("Password").fill("a wrong password");
   await dialog.getByRole("button", { name: "Sign in" }).click();
   await dialog.getByRole("alert").waitFor();

@@ -9,6 +9,8 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
     const shown = dialog.current;
     const before = document.activeElement;
     shown?.showModal();
+    // What should have the focus asked for it before the dialog could give it.
+    shown?.querySelector<HTMLElement>("[data-first]")?.focus();
     return () => {
       shown?.close();
       // It has left the page already, so that the browser does not put the focus back.

@@ -3,12 +3,12 @@ import { type ComponentProps, type ReactNode, useId } from "react";
 
 type Props = ComponentProps<"input"> & { label: string; help?: ReactNode; wrong?: string | undefined };
 
-export function Input({ label, help, wrong, ...input }: Props) {
+export function Input({ label, help, wrong, autoFocus = false, ...input }: Props) {
   const id = useId();
   const said = [help !== undefined && `${id}-help`, wrong && `${id}-wrong`].filter(Boolean).join(" ");
   return <div className="field">
     <label htmlFor={id}>{label}</label>
-    <input id={id} aria-describedby={said || undefined} aria-invalid={wrong ? true : undefined} {...input} />
+    <input id={id} autoFocus={autoFocus} data-first={autoFocus || undefined} aria-describedby={said || undefined} aria-invalid={wrong ? true : undefined} {...input} />
     {help !== undefined && <small id={`${id}-help`}>{help}</small>}
     {wrong && <small id={`${id}-wrong`} className="wrong">{wrong}</small>}
   </div>;
