@@ -156,6 +156,8 @@ test("a structure is uploaded, built and simulated", async () => {
   await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
   await page.getByRole("button", { name: "Box" }).click();
   await browser.check("system");
+  const names = await panel(/^What was asked for$/).locator("dl > dd, dl > .pair > dd").evaluateAll((all) => all.map((it) => it.getBoundingClientRect().left));
+  assert.equal(new Set(names).size, 1, "what was asked for stands in one column");
   const atoms = await panel(/^What is in the box$/).locator("dt:text-is('atoms') + dd").innerText();
   await page.getByLabel("With water and ions").check();
   await page.getByRole("img", { name: `Structure of ${atoms} atoms`, exact: true }).waitFor({ timeout: LONG_MS });

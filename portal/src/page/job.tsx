@@ -124,7 +124,7 @@ function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string
   const of: Record<string, Field> = fields.JobCreateParams;
   return <section className="panel stack">
     <h2>Parameters</h2>
-    <dl>
+    <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index", ...(job.engine === undefined ? [] : ["engine"])]}>
       <dt>system</dt>
       <dd><a className="mono" href={address("system", { system_id: job.box_id })}>{job.box_id}</a></dd>
       <dt>submitted</dt>
@@ -135,8 +135,7 @@ function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string
       {job.platform !== undefined && <><dt>platform</dt><dd>{job.platform}</dd></>}
       {job.engine !== undefined && <><dt>engine</dt><dd>{ENGINES[job.engine] ?? job.engine}</dd></>}
       {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}
-    </dl>
-    <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index", ...(job.engine === undefined ? [] : ["engine"])]} />
+    </Settings>
     {equilibration?.map((stage, i) => <details key={i}
       onToggle={({ currentTarget: { open } }) => onRestraint(open ? stage.restraint_mask : undefined)}>
       <summary>Equilibration {i + 1}: {stage.type}, {stage.time} ns</summary>

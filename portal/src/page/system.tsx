@@ -12,6 +12,7 @@ import { Failure, Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
 import { Status } from "../part/status.tsx";
+import { nameOf } from "../part/system.ts";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address, go, type PageProps } from "../routes.ts";
@@ -29,7 +30,7 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
   if (error && !system) return <Unreadable error={error} what="system" again={() => void refetch()} />;
   if (!system) return <p className="quiet">Loading…</p>;
   return <div className="stack">
-    <title>{`${system.box_name ?? system_id} · molbox`}</title>
+    <title>{`${nameOf(system)} · molbox`}</title>
     <Head system={system} />
     {system.held ? <HoldNotice held={system.held} /> : system.queue && <QueueNotice queue={system.queue} />}
     {system.progress && !hasEnded(system) && <ProgressPanel progress={system.progress} />}
@@ -46,12 +47,12 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
       </div>
       <section className="panel stack">
         <h2>What was asked for</h2>
-        <dl>
+        <Settings fields={fields.SystemBuildRequest} values={system.request} without={["box_name"]}>
           <dt>submitted</dt>
           <dd><When at={system.created_at} /></dd>
           {system.finished_at !== undefined && <><dt>ended</dt><dd><When at={system.finished_at} /></dd></>}
-        </dl>
-        <Settings fields={fields.SystemBuildRequest} values={system.request} without={["box_name"]} />
+          {system.expires_at !== undefined && <><dt>will be deleted</dt><dd className="bad"><When at={system.expires_at} />: download what you need</dd></>}
+        </Settings>
       </section>
     </div>
   </div>;
@@ -64,13 +65,14 @@ type StructureProps = {
 };
 
 /** What has been built: at first without water and ions, which hide what people look for. */
-function Structure({ system: { system_id, box_name: name }, summary, residues }: StructureProps) {
+function Structure({ system, summary, residues }: StructureProps) {
+  const { system_id } = system;
   const [isWhole, showWhole] = useState(false);
   const solute = soluteMask(summary);
   const read = async () => ({ text: await structureOf(system_id, isWhole ? undefined : solute), format: "mmcif" as const });
   return <div className="stack">
     <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-      <Viewer id={`${system_id} ${isWhole}`} read={read} hasMasks withWater={isWhole} residues={residues} name={name ?? system_id} />
+      <Viewer id={`${system_id} ${isWhole}`} read={read} hasMasks withWater={isWhole} residues={residues} name={nameOf(system)} />
     </Suspense>
     {solute !== undefined && <label className="row">
       <input type="checkbox" checked={isWhole} onChange={(event) => showWhole(event.target.checked)} />
@@ -101,14 +103,15 @@ function Head({ system }: { system: System }) {
   return <>
     <div className="spread">
       <div>
-        <h1>{system.box_name ?? system.system_id}</h1>
-        {system.box_name !== undefined && <span className="mono quiet">{system.system_id}</span>}
+        <h1>{nameOf(system)}</h1>
+        <span className="mono quiet">{system.system_id}</span>
       </div>
       <div className="row">
         <span role="status"><Status status={system.status} isCancelling={system.cancelling} /></span>
         {!hasEnded(system) && !system.cancelling
           && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
         {system.status === "succeeded" && <a className="button main" href={address("job_new", { box_id: system.system_id })}>Simulate</a>}
+        {!hasEnded(system) && <a className="button" href={address("job_new", { box_id: system.system_id })}>Prepare a job</a>}
         <a className="button" href={address("system_new", { from: system.system_id })}>Change and build again</a>
         {hasEnded(system) && <a className="button" href={`${baseUrl}/retrieve/system/${system.system_id}`} download>Download</a>}
         {hasEnded(system) && <button className="danger" onClick={() => ask(true)}>Delete…</button>}
@@ -131,7 +134,7 @@ function Delete({ system, onClose }: { system: System; onClose: () => void }) {
       go(address("systems"));
     },
   });
-  return <Deletion what={system.box_name ?? system.system_id} loss="Its record and its files are gone for good. A system that jobs were made of stays until they are deleted." remove={remove} onClose={onClose} />;
+  return <Deletion what={nameOf(system)} loss="Its record and its files are gone for good. A system that jobs were made of stays until they are deleted." remove={remove} onClose={onClose} />;
 }
 
 function Summary({ summary }: { summary: Schemas["SystemSummary"] }) {

@@ -1,10 +1,11 @@
 //! The systems of the account, newest first.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 
-import { expectData, molbox } from "../api/client.ts";
+import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { Failure } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
+import { nameOf } from "../part/system.ts";
 import { StatusCell } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
@@ -40,16 +41,24 @@ export default function Systems() {
               <th scope="col"><span className="unseen">What to do</span></th>
             </tr>
           </thead>
-          <tbody>{systems.data.items.map(({ system_id, box_name: name, status, queue, cancelling, summary, created_at }) => <tr key={system_id}>
-            <td><a href={address("system", { system_id })}>{name ?? system_id}</a></td>
-            <td><StatusCell status={status} queue={queue} isCancelling={cancelling} /></td>
-            <td className="number wide">{summary && number(summary.atoms)}</td>
-            <td className="wide">{summary?.force_field}</td>
-            <td className="wide"><When at={created_at} /></td>
-            <td className="actions">{status === "succeeded" && <a href={address("job_new", { box_id: system_id })}>Simulate</a>}</td>
-          </tr>)}</tbody>
+          <tbody>{systems.data.items.map((system) => <SystemRow key={system.system_id} system={system} />)}</tbody>
         </table>
         <Pages paging={paging} next={systems.data.next_page} />
       </>}
   </div>;
+}
+
+function SystemRow({ system }: { system: Schemas["SystemRecord"] }) {
+  const { system_id, box_name: name, status, queue, cancelling, summary, created_at } = system;
+  return <tr>
+    <td>
+      <a href={address("system", { system_id })}>{nameOf(system)}</a>
+      {name === undefined && <div className="mono small quiet">{system_id}</div>}
+    </td>
+    <td><StatusCell status={status} queue={queue} isCancelling={cancelling} /></td>
+    <td className="number wide">{summary && number(summary.atoms)}</td>
+    <td className="wide">{summary?.force_field}</td>
+    <td className="wide"><When at={created_at} /></td>
+    <td className="actions">{status === "succeeded" && <a href={address("job_new", { box_id: system_id })}>Simulate</a>}</td>
+  </tr>;
 }

@@ -1,4 +1,6 @@
-//! The fields of a record with their units.
+//! The fields of a record with their units, below what else there is to say of it.
+import type { ReactNode } from "react";
+
 import type { Field } from "../api/fields.ts";
 import { number } from "./number.ts";
 
@@ -7,10 +9,12 @@ type Props = {
   values: Readonly<Record<string, unknown>>;
   /** Fields that are shown elsewhere. */
   without?: readonly string[];
+  /** Terms with their descriptions. */
+  children?: ReactNode;
 };
 
-export function Settings({ fields, values, without = [] }: Props) {
-  return <dl>{Object.entries(values).map(([name, value]) => {
+export function Settings({ fields, values, without = [], children }: Props) {
+  return <dl>{children}{Object.entries(values).map(([name, value]) => {
     if (value === undefined || value === null || without.includes(name)) return null;
     return <div className="pair" key={name}>
       <dt>{name}</dt>

@@ -73,7 +73,7 @@ type WarningsProps = {
 
 export function Warnings({ warnings, onResidues }: WarningsProps) {
   if (warnings.length === 0) return null;
-  return <section className="panel">
+  return <section className="panel stack">
     <h2>Warnings</h2>
     <ul className="plain-list">{warnings.map(({ code, message, loc, residues }, i) => <li key={i}>
       {message} <code className="quiet">{loc ? loc.slice(1).join(".") : code}</code>
