@@ -46,8 +46,23 @@ test("a file that is wrong says so in its row", async () => {
   await browser.check("file_refused");
   const nameless = page.getByRole("row", { name: /^file_/ });
   await nameless.waitFor();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await nameless.getByText("pending").filter({ visible: true }).waitFor();
+  await page.setViewportSize({ width: 1280, height: 900 });
   await row.getByRole("button", { name: "Leave it" }).click();
   await nameless.waitFor({ state: "detached" });
+});
+
+test("what has no extension that is known is not sent, and what is compressed said to be", async () => {
+  const content = await readFile(STRUCTURE);
+  const chosen = ["notes.txt", "entry.pdb.gz"].map((name) => ({ name, mimeType: "application/octet-stream", buffer: content }));
+  await page.locator("input[type=file]").setInputFiles(chosen);
+  for (const [name, said] of [["notes.txt", /has no extension that the service knows/], ["entry.pdb.gz", /is compressed; unpack it first/]] as const) {
+    const row = page.getByRole("listitem").filter({ hasText: name });
+    await row.getByRole("alert").getByText(said).waitFor();
+    await row.getByRole("button", { name: "Leave it" }).click();
+  }
+  browser.look();
 });
 
 test("a file without an atom is said to have none by the viewer, too", async () => {
@@ -67,9 +82,20 @@ test("a name that is refused is given anew, without sending the file again", asy
   const long = "a".repeat(201);
   await page.locator("input[type=file]").setInputFiles({ name: `${long}.pdb`, mimeType: "chemical/x-pdb", buffer: await readFile(STRUCTURE) });
   const row = page.getByRole("listitem").filter({ hasText: long });
-  await row.getByLabel("Another name").fill("short enough");
+  await row.getByLabel("Another name").waitFor();
+  assert.equal(await row.getByRole("button", { name: "Try again" }).count(), 0, "it would be refused again");
+  await browser.check("file_long_name");
+  const enough = long.slice(1);
+  await row.getByLabel("Another name").fill(enough);
   await row.getByRole("button", { name: "Register" }).click();
-  await page.getByRole("row", { name: "short enough" }).waitFor();
+  const cells = page.getByRole("row", { name: enough }).getByRole("cell");
+  await cells.first().waitFor();
+  const lines = await cells.evaluateAll((all) => [1, 5].map((i) => {
+    const range = document.createRange();
+    range.selectNodeContents(all[i]?.querySelector("time") ?? all[i] ?? document.body);
+    return range.getClientRects().length;
+  }));
+  assert.deepEqual(lines, [1, 1], "a long name leaves the others their room");
   browser.look();
 });
 

@@ -20,18 +20,22 @@ export function stemOf(fileName: string): string {
   return fileName.replace(/\.(pdb|cif|mmcif|sdf|mol|mol2|xml|dcd|xtc|trr|nc|ncdf|netcdf)$/i, "") || fileName;
 }
 
+/** Why a file is not sent at all, however often it is tried. */
+export class Unfit extends Error {}
+
 /** Sends the content of a file. A file that is larger than the link takes is refused before. */
 export async function upload(file: File, onProgress: OnProgress, signal: AbortSignal): Promise<Uploaded> {
   const format = formatOf(file.name);
   if (format === undefined) {
+    if (/\.(gz|bz2|xz|zst)$/i.test(file.name)) throw new Unfit(`${file.name} is compressed; unpack it first`);
     const known = fields.FileRegistration.format.values.join(", ");
-    throw new Error(`${file.name} has no extension that the service knows: ${known}`);
+    throw new Unfit(`${file.name} has no extension that the service knows: ${known}`);
   }
   const link = await expectData(
     molbox.GET("/submit/upload-url", { params: { query: { filetype: format } }, signal }),
   );
   if (link.max_bytes !== undefined && file.size > link.max_bytes) {
-    throw new Error(`${file.name} has ${file.size} bytes; the service takes at most ${link.max_bytes}`);
+    throw new Unfit(`${file.name} has ${file.size} bytes; the service takes at most ${link.max_bytes}`);
   }
   try {
     await put(link, file, onProgress, signal);

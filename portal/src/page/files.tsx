@@ -5,7 +5,7 @@ import { type DragEvent, type FormEvent, lazy, Suspense, useContext, useEffect, 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { newKey } from "../api/key.ts";
-import { stemOf } from "../api/upload.ts";
+import { stemOf, Unfit } from "../api/upload.ts";
 import { Deletion } from "../part/deletion.tsx";
 import { useOf } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
@@ -70,6 +70,7 @@ function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
   const isOpen = state === "sends" || state === "registers" || state === "waits";
   const [isShown, show] = useState(false);
   const format = SHOWN.find((known) => file.name.toLowerCase().endsWith(`.${known}`));
+  const canTryAgain = state === "failed" && !(error instanceof Unfit) && !(error instanceof Refused && error.status === 422);
   const canRename = uploaded !== undefined && error instanceof Refused && error.detail.some(({ loc }) => loc[1] === "name");
   return <li className="stack">
     <div className="spread">
@@ -79,7 +80,7 @@ function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
           waits: "waits", sends: percent(file.size === 0 ? 1 : sent / file.size), registers: "is read", done: "ready", failed: "failed",
         }[state]}</span>
         {isOpen && <button onClick={() => sending.cancel(id)}>Cancel</button>}
-        {state === "failed" && <button onClick={() => sending.again(id)}>Try again</button>}
+        {canTryAgain && <button onClick={() => sending.again(id)}>Try again</button>}
         {format && file.size <= LARGEST_SHOWN && <button aria-pressed={isShown} onClick={() => show(!isShown)}>Look at it</button>}
         {!isOpen && <button onClick={() => sending.cancel(id)}>{state === "done" ? "Hide" : "Leave it"}</button>}
       </span>
@@ -165,9 +166,10 @@ function FileTable() {
       <tbody>{files.data.items.map((file) => <tr key={file.file_id}>
         <td>
           <a href={address("file", { file_id: file.file_id })}>{file.name}</a>
+          {file.status !== "ready" && <div className="small only-narrow"><Status status={file.status} /></div>}
           {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
         </td>
-        <td className="wide">{file.type.replaceAll("_", " ")}</td>
+        <td className="wide words">{file.type.replaceAll("_", " ")}</td>
         <td className="wide">{file.format}</td>
         <td className="number wide">{file.size_bytes !== undefined && bytes(file.size_bytes)}</td>
         <td className="wide"><Status status={file.status} /></td>
