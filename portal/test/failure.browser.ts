@@ -12,6 +12,8 @@ import { Service } from "./service.ts";
 
 const STRUCTURE = path.resolve("../clients/alanine.pdb");
 const BROKEN = "ATOM      1  N   ALA A   1      not a number\n";
+/** What a browser says while the service is gone. */
+const GONE = /ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)/;
 /** More than any disk has free. */
 const FULL = "limits.free_disk_bytes=1000000000000000000";
 const MIRROR = `pdb.mirror=${JSON.stringify(path.resolve("../examples/{id}.pdb"))}`;
@@ -181,8 +183,33 @@ test("what is refused although it was checked is said at its field, until it is 
   browser.look();
 });
 
+test("a job is prepared while its system is yet to be built, and submitted once it is", async () => {
+  browser.expect(GONE);
+  await service.stop();
+  await service.resume("tasks.runner=\"off\"");
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
+  await page.getByLabel("minimum_padding").fill("0.6");
+  await page.getByRole("button", { name: "Build", exact: true }).click();
+  await page.getByRole("heading", { name: "System of alanine" }).waitFor();
+  await page.getByRole("link", { name: "Prepare a job" }).click();
+  const atoms = page.getByRole("region", { name: "Estimate" }).locator("dt:text-is('atoms') + dd");
+  await atoms.filter({ hasText: /^about/ }).waitFor();
+  await page.getByText("System of alanine is still being built.").waitFor();
+  const simulate = page.getByRole("button", { name: "Simulate" });
+  assert.ok(await simulate.isDisabled(), "it would be refused");
+  await browser.check("job_new_unbuilt");
+  await service.stop();
+  await service.resume("tasks.runner=\"auto\"");
+  await page.getByText("is still being built").waitFor({ state: "detached", timeout: LONG_MS });
+  await atoms.filter({ hasText: /^\d+$/ }).waitFor();
+  assert.ok(await simulate.isEnabled());
+  browser.look();
+  browser.expect(undefined);
+});
+
 test("a full disk is said on every page, and refuses what is new", async () => {
-  browser.expect(/ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)/);
+  browser.expect(GONE);
   await service.stop();
   await service.resume(FULL);
   await page.goto(`${service.portal}files`);
@@ -213,6 +240,8 @@ test("what is not there, or somebody else's, is not found", async () => {
   await page.goto(`${service.portal}job/job_00000000000000000000`);
   await page.getByText("There is no such job").waitFor();
   await browser.check("job_not_found");
+  await page.goto(`${service.portal}job/new?from=job_00000000000000000000`);
+  await page.getByText("The job to begin with cannot be read").waitFor();
 });
 
 test("a viewer whose graphics are lost starts again", async () => {

@@ -4,10 +4,10 @@ import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from "rea
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
-import { jobView } from "../api/task.ts";
+import { hasEnded, jobView, systemView } from "../api/task.ts";
 import { type Batch, batchOf } from "../form/batch.ts";
 import { JOB_SUBMIT } from "../form/code.ts";
-import { EstimatePanel, useCheck } from "../form/check.tsx";
+import { EstimatePanel, useCheck, useSettled } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
 import { type Choice, FieldControl } from "../form/field.tsx";
 import { numberOf, read, type Typed, typedOf, violation, Wrong } from "../form/form.ts";
@@ -18,6 +18,7 @@ import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.ts
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
+import { nameOf } from "../part/system.ts";
 import { address, go, type PageProps } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
@@ -38,7 +39,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     plan: { production: {} },
     replicas: "1",
   }));
-  useRecord(from, draft, keep);
+  const lost = useRecord(from, draft, keep);
   const queries = useQueryClient();
   const boxes = useBoxes();
 
@@ -52,6 +53,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
   const batch = useRef(begun);
   const check = useCheck("job", unread.length > 0 ? undefined : body, (body, signal) =>
     expectData(molbox.POST("/check/job", { body, signal })));
+  const unbuilt = useUnbuilt(draft.typed["box_id"]?.trim() ?? "");
   const note = (next: Batch) => {
     batch.current = next;
     begin(next);
@@ -80,11 +82,12 @@ export default function JobNew({ search }: PageProps<"job_new">) {
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (unread.length === 0) void submission.submit();
+    if (canSubmit) void submission.submit();
   };
+  const canSubmit = unread.length === 0 && !unbuilt;
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<number>();
-  const box = boxes.find(({ value }) => value === draft.typed["box_id"])?.value;
+  const box = boxes?.find(({ value }) => value === draft.typed["box_id"])?.value;
   const type = (typed: Typed) => keep({ ...draft, typed });
   const choose = (job: Request) => keep({
     ...draft,
@@ -95,7 +98,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     <title>New job · molbox</title>
     <div className="spread form-head">
       <h1>New job</h1>
-      <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0}>
+      <button className="main" aria-busy={submission.isBusy} disabled={!canSubmit}>
         {(replicas ?? 1) > 1 ? `Simulate ${replicas} times` : "Simulate"}
       </button>
     </div>
@@ -107,16 +110,21 @@ export default function JobNew({ search }: PageProps<"job_new">) {
         batchOf(body, replicas ?? 1, begun).key === begun.key
           ? "What is left of them is submitted next." : "What is submitted next is another batch."}
     </p></Notice>}
+    {unbuilt && <Notice kind="waiting"><p>
+      <a href={address("system", { system_id: unbuilt.system_id })}>{nameOf(unbuilt)}</a> is still being built. Once it is, it can be simulated.
+    </p></Notice>}
     {submission.failure
       && <Failure error={submission.failure} again={() => void submission.submit()} />}
+    {lost && <Notice kind="waiting"><p>The job to begin with cannot be read: {lost.message}</p></Notice>}
     <WrongAtTop wrong={wrong} />
     <div className="columns form-columns">
       <div className="stack">
         <fieldset className="panel">
           <legend>What is simulated</legend>
+          {boxes?.length === 0 && <p>There is no built system yet. <a href={address("system_new")}>Build one</a></p>}
           <div className="fields">
             <FieldControl name="box_id" label="System" field={JobCreateParams.box_id} typed={draft.typed["box_id"]}
-              wrong={wrong.at("box_id")} choices={boxes} onType={(text) => type({ ...draft.typed, box_id: text })} />
+              wrong={wrong.at("box_id")} choices={boxes ?? []} onType={(text) => type({ ...draft.typed, box_id: text })} />
             <FieldControl name="replicas" label="Replicas" typed={draft.replicas} wrong={wrong.at("replicas")}
               field={{ kind: "integer", help: "So many jobs of one batch, each with velocities of its own." }}
               onType={(text) => keep({ ...draft, replicas: text })} />
@@ -179,21 +187,37 @@ function replicasOf(text: string): number | undefined {
   return isRight ? value : undefined;
 }
 
+/** The system while it is still being built; the job is checked anew once it is. */
+function useUnbuilt(system_id: string): Schemas["SystemRecord"] | undefined {
+  const queries = useQueryClient();
+  const wanted = useSettled(system_id);
+  const { data: system } = useQuery({
+    queryKey: ["system", wanted],
+    queryFn: () => systemView(wanted),
+    enabled: wanted !== "",
+  });
+  const unbuilt = system && !hasEnded(system) ? system : undefined;
+  useEffect(() => {
+    if (unbuilt) return () => void queries.invalidateQueries({ queryKey: ["check", "job"] });
+  }, [unbuilt?.system_id]);
+  return unbuilt;
+}
+
 /** The newest systems that can be simulated. */
-function useBoxes(): Exclude<Choice, string>[] {
+function useBoxes(): Exclude<Choice, string>[] | undefined {
   const { data } = useQuery({
     queryKey: ["systems", "suggested"],
     queryFn: () => expectData(molbox.GET("/info/systems", {
       params: { query: { status: "succeeded", limit: SUGGESTED } },
     })),
   });
-  return (data?.items ?? []).map(({ system_id, box_name }) => ({ value: system_id, label: box_name ?? "" }));
+  return data?.items.map((system) => ({ value: system.system_id, label: nameOf(system) }));
 }
 
 /** Fills the form with what an earlier job was asked for, once. */
-function useRecord(job_id: string | null, draft: Draft, keep: (draft: Draft) => void): void {
+function useRecord(job_id: string | null, draft: Draft, keep: (draft: Draft) => void): Error | null {
   const isUntouched = Object.keys(draft.typed).length === 0;
-  const { data } = useQuery({
+  const { data, error } = useQuery({
     queryKey: ["job", job_id],
     queryFn: () => jobView(job_id ?? ""),
     enabled: job_id !== null && isUntouched,
@@ -206,4 +230,5 @@ function useRecord(job_id: string | null, draft: Draft, keep: (draft: Draft) => 
       replicas: "1",
     });
   }, [data]);
+  return error;
 }

@@ -16,7 +16,7 @@ import { SystemPreview } from "../form/system_preview.tsx";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
-import { Failure } from "../part/notice.tsx";
+import { Failure, Notice } from "../part/notice.tsx";
 import { useHasEntries } from "../part/usage.ts";
 import { address, go, type PageProps } from "../routes.ts";
 
@@ -37,7 +37,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     ligands: [],
     isBrought: built !== null,
   }));
-  useRecord(from, draft, keep);
+  const lost = useRecord(from, draft, keep);
   const queries = useQueryClient();
   const files = useFiles();
   const hasEntries = useHasEntries();
@@ -82,6 +82,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     <p role="status" className="quiet">{submission.waits}</p>
     {submission.failure
       && <Failure error={submission.failure} again={() => void submission.submit()} />}
+    {lost && <Notice kind="waiting"><p>The system to begin with cannot be read: {lost.message}</p></Notice>}
     <WrongAtTop wrong={wrong} />
     <div className="columns form-columns">
       <div className="stack">
@@ -119,9 +120,9 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
 }
 
 /** Fills an untouched form with what an earlier system was asked for. */
-function useRecord(system_id: string | null, draft: Draft, keep: (draft: Draft) => void): void {
+function useRecord(system_id: string | null, draft: Draft, keep: (draft: Draft) => void): Error | null {
   const isUntouched = Object.keys(draft.typed).length === 0 && draft.ligands.length === 0;
-  const { data } = useQuery({
+  const { data, error } = useQuery({
     queryKey: ["system", system_id],
     queryFn: () => systemView(system_id ?? ""),
     enabled: system_id !== null && isUntouched,
@@ -132,4 +133,5 @@ function useRecord(system_id: string | null, draft: Draft, keep: (draft: Draft) 
     }
     // Once, when the record has come.
   }, [data]);
+  return error;
 }
