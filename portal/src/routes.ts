@@ -86,10 +86,12 @@ export function goToStart(): void {
   goInstead(address(START));
 }
 
-/** Another page, without loading the portal again. */
+/** Another page from its top, without loading the portal again. Where one was on a page, browsers know who go back to it. */
 export function go(to: string): void {
+  const { pathname } = location;
   history.pushState(null, "", to);
   dispatchEvent(new PopStateEvent("popstate"));
+  if (location.pathname !== pathname) scrollTo(0, 0);
 }
 
 /** The same in the place of this page, which *back* then passes over. */

@@ -106,7 +106,6 @@ function Main({ path, isStale, children }: { path: string; isStale: boolean; chi
     before.current = path;
     // Who listens to the screen hears of the new page; what was focused went with the old.
     main.current?.focus({ preventScroll: true });
-    scrollTo(0, 0);
   }, [path]);
   return <main ref={main} tabIndex={-1} className={isStale ? "stale" : undefined}>
     <Boundary key={path}>

@@ -3,6 +3,7 @@ import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { useHere } from "../part/here.ts";
 import { nameOf } from "../part/job.tsx";
 import { Failure } from "../part/notice.tsx";
 import { number, percent } from "../part/number.ts";
@@ -18,7 +19,7 @@ const STATUSES = ["queued", "running", "succeeded", "failed", "cancelled"] as co
 
 export default function Jobs() {
   const paging = usePaging();
-  const [status, setStatus] = useState<(typeof STATUSES)[number] | "">("");
+  const [status, setStatus] = useHere<(typeof STATUSES)[number] | "">("status", "");
   const jobs = useQuery({
     queryKey: ["jobs", paging.token, status],
     queryFn: () => expectData(molbox.GET("/info/jobs", {

@@ -1,5 +1,5 @@
 //! Lists of any length: one page at a time is held, as the service gives them.
-import { useState } from "react";
+import { useHere } from "./here.ts";
 
 /** Where one is in a list: the token of the page that is shown, and those of the pages before it. */
 export type Paging = {
@@ -12,7 +12,7 @@ export type Paging = {
 };
 
 export function usePaging(): Paging {
-  const [tokens, set] = useState<string[]>([]);
+  const [tokens, set] = useHere<string[]>("pages", []);
   return {
     token: tokens.at(-1),
     isFirst: tokens.length === 0,
