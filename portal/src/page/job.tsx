@@ -87,7 +87,10 @@ function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: numb
       </select>
     </label>}
     {stage !== undefined && !hasEnded(job)
-      && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}
+      && <div className="row">
+        <button onClick={() => look(seen + 1)}>Look for new frames</button>
+        <span className="small quiet">There are more with each checkpoint.</span>
+      </div>}
     {stages.length > 0 && <Excerpt job={job} summary={summary} stages={stages} />}
   </div>;
 }
