@@ -72,8 +72,9 @@ const SHORTEST_RIBBON = 8;
 const MOST_BALLS = 5000;
 /** How often a processor looks for what is under the mouse. */
 const SEEKS_A_SECOND = 2;
-/** What a processor draws in fine detail. */
-const MOST_FINE = 10_000;
+/** How many atoms a processor draws in fine detail, and in coarse. */
+const MOST_FINE = 1000;
+const MOST_COARSE = 20_000;
 
 const BALLS: StructureRepresentationBuiltInProps = { type: "ball-and-stick", color: "element-symbol" };
 const DRESS: [StaticStructureComponentType, StructureRepresentationBuiltInProps][] = [
@@ -324,7 +325,8 @@ export class Stage {
   /** As coarse as it has to be where the processor draws. */
   #fit(dress: StructureRepresentationBuiltInProps, atoms: number): StructureRepresentationBuiltInProps {
     if (!this.#isSlow || atoms <= MOST_FINE) return dress;
-    return { ...dress, typeParams: { ...dress.typeParams, quality: "lowest" } } as StructureRepresentationBuiltInProps;
+    const quality = atoms > MOST_COARSE ? "lowest" : "low";
+    return { ...dress, typeParams: { ...dress.typeParams, quality } } as StructureRepresentationBuiltInProps;
   }
 
   #dress(isOn: boolean): void {
