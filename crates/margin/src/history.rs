@@ -156,10 +156,12 @@ impl History {
             .filter(|&row| !request.window.excluded.contains(&self.date(row)))
             .collect();
         if pool.is_empty() && violations.is_empty() {
-            let error = ValueError::new(
-                "value_error.empty_pool",
-                "no date of the window has a usable return for every ticker",
-            );
+            let mut msg = "no date of the window has a usable return for every ticker".to_owned();
+            if let Some(ticker) = self.ticker_without_shocks() {
+                let contract = request.book.tickers[ticker].contract;
+                msg += &format!("; {} has none there", request.store.contracts()[contract].ticker);
+            }
+            let error = ValueError::new("value_error.empty_pool", msg);
             violations.add(Place::Settings, &[], error);
         }
         if violations.is_empty() { Ok(pool) } else { Err(violations.into_error()) }
@@ -176,6 +178,13 @@ impl History {
             return Err(violations.into_error());
         }
         Ok(pool)
+    }
+
+    /// The first ticker without any shock: its price never moved, or its history is elsewhere.
+    fn ticker_without_shocks(&self) -> Option<usize> {
+        self.places.iter().filter(|_| !self.dates.is_empty()).position(|&(tile, lane)| {
+            self.tiles[tile].shocks.iter().all(|shocks| shocks.g[lane] == 0.0)
+        })
     }
 
     fn usable(&self) -> impl Iterator<Item = u32> {

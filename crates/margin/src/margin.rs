@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use fearless_simd::Level;
@@ -32,6 +33,9 @@ const ROUNDING: f64 = 1e-9;
 
 /// With fewer days of stress, about a month, the report has a warning.
 const FEW_STRESS_DAYS: usize = 20;
+
+/// Factors on volatilities without a warning: percentages and slips of the decimal point are beyond.
+const USUAL_MULTIPLIERS: RangeInclusive<f64> = 0.1..=10.0;
 
 /// So many contracts with prices that cannot be used are named.
 const MAX_NAMED: usize = 10;
@@ -77,14 +81,14 @@ impl Request {
         let mut warnings = self.warnings(date, pool.len(), &outcome);
         if history.n_floored > 0 {
             warnings.push(format!(
-                "the volatility floor holds for {} of {} tickers",
+                "the volatility floor holds for {} of {}",
                 history.n_floored,
-                self.book.tickers.len()
+                counted(self.book.tickers.len(), "ticker")
             ));
         }
         let stress = stressed.map(|(n_dates, stressed)| {
             if n_dates < FEW_STRESS_DAYS {
-                warnings.push(format!("only {n_dates} days of stress"));
+                warnings.push(format!("only {} of stress", counted(n_dates, "day")));
             }
             Stress {
                 n_dates,
@@ -359,7 +363,15 @@ impl Request {
     fn warnings(&self, date: Date, n_pool_dates: usize, outcome: &Outcome) -> Vec<String> {
         let mut warnings = Vec::new();
         if n_pool_dates < FEW_DATES {
-            warnings.push(format!("only {n_pool_dates} historical dates in the pool"));
+            let dates = counted(n_pool_dates, "historical date");
+            warnings.push(format!("only {dates} in the pool"));
+        }
+        let multiplier = self.model.multiplier;
+        if outcome.is_simulated && !USUAL_MULTIPLIERS.contains(&multiplier) {
+            warnings.push(format!(
+                "volatilityMultiplier: {multiplier} is a factor and no percentage; scenarios have \
+                 {multiplier} times the volatility of the margin date"
+            ));
         }
         if outcome.is_simulated && self.model.n_scenarios < FEW_SCENARIOS {
             warnings.push(few_scenarios(&self.model, outcome.relative_error));
@@ -390,10 +402,11 @@ impl Request {
         if let Some((contract, n_returns)) = short.next() {
             let others = match short.count() {
                 0 => String::new(),
-                n => format!(", and fewer than asked for of {n} other tickers"),
+                n => format!(", and fewer than asked for of {}", counted(n, "other ticker")),
             };
             warnings.push(format!(
-                "only {n_returns} daily returns of {} for its volatility{others}",
+                "only {} of {} for its volatility{others}",
+                counted(n_returns, "daily return"),
                 contract.ticker
             ));
         }
@@ -413,10 +426,17 @@ fn few_scenarios(model: &Model, relative_error: Option<f64>) -> String {
     };
     let percent = Rounded(100.0 * (1.0 - model.confidence));
     let in_tail = Rounded(n * (1.0 - model.confidence));
+    let scenarios = counted(n_scenarios, "scenario");
+    let them = if n_scenarios == 1 { "it" } else { "them" };
     format!(
-        "only {n_scenarios} scenarios: the worst {percent} % are {in_tail} of them, \
+        "only {scenarios}: the worst {percent} % are {in_tail} of {them}, \
          the standard error of the percentile is {points:.2} points{of_margin}"
     )
+}
+
+/// So many of something.
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Displays a number without what floating point adds to it: 2.5 for 100 (1 − 0.975).
@@ -441,6 +461,7 @@ fn old<'s>(
     let (day, what, name) = old.first()?;
     let others = match old.len() - 1 {
         0 => String::new(),
+        1 => ", and 1 more is not of that day either".to_owned(),
         n => format!(", and {n} more are not of that day either"),
     };
     let days = match date.days_since(*day) {
@@ -481,8 +502,11 @@ fn without_logarithm<'c>(contracts: impl Iterator<Item = &'c Contract>, date: Da
         ));
     }
     if known.len() > MAX_NAMED {
-        let n = known.len() - MAX_NAMED;
-        warnings.push(format!("prices that are not above zero are left out of {n} more histories"));
+        let histories = match known.len() - MAX_NAMED {
+            1 => "1 more history".to_owned(),
+            n => format!("{n} more histories"),
+        };
+        warnings.push(format!("prices that are not above zero are left out of {histories}"));
     }
     warnings
 }

@@ -133,8 +133,8 @@ fn few_scenarios_have_a_warning_with_standard_errors() {
     assert!((1.0..60.0).contains(&percent), "{of_400}");
     assert_eq!(
         warnings(1),
-        ["only 1 scenarios: the worst 1 % are 0.01 of them, the standard error of the percentile \
-          is 9.95 points"]
+        ["only 1 scenario: the worst 1 % are 0.01 of it, the standard error of the percentile is \
+          9.95 points"]
     );
     assert_eq!(
         report(&with(job(&[("XEQ1", 1.0), ("XEQ1", -1.0)]), json!({ "numScenarios": 10 })))
@@ -200,7 +200,7 @@ fn a_price_that_does_not_move_is_refused_unless_there_is_a_floor() {
     let floored = calculate(&with(calm, json!({ "volatilityFloor": 0.5 })), &store).unwrap();
     assert!(floored.summary.initial_margin > 0.0);
     assert!(
-        floored.warnings.contains(&"the volatility floor holds for 1 of 1 tickers".to_owned()),
+        floored.warnings.contains(&"the volatility floor holds for 1 of 1 ticker".to_owned()),
         "{:?}",
         floored.warnings
     );
@@ -234,4 +234,47 @@ fn a_day_of_entry_long_after_the_last_settlement_is_refused() {
     let priced =
         calculate(&job(json!({ "entryDate": "2022-12-31", "entryPrice": 90 })), &store).unwrap();
     assert_eq!(priced.rows[0].entry_date.to_string(), "2022-12-31");
+}
+
+#[test]
+fn warnings_count_one_of_something_as_one() {
+    let one = json!({ "numScenarios": 1000, "timeHorizonDays": 1, "settings": {
+        "startDate": "2024-12-30", "endDate": "2024-12-30",
+        "stressStartDate": "2024-12-30", "stressEndDate": "2024-12-30",
+    } });
+    let warnings = report(&with(job(&[("XEQ1", 1.0)]), one)).warnings;
+    assert_eq!(warnings, ["only 1 historical date in the pool", "only 1 day of stress"]);
+}
+
+#[test]
+fn a_price_that_never_moved_is_named_where_it_leaves_nothing_to_draw() {
+    let mut prices = String::from("date,ticker,settle\n");
+    for (n, day) in days_to("2024-12-31").into_iter().enumerate() {
+        writeln!(prices, "{day},DEAD,5\n{day},LIVE,{}", 100 + (n * n) % 17).unwrap();
+    }
+    let contracts = "ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n\
+                     LIVE,USD,10,log,,\nDEAD,USD,10,log,,\n";
+    let store = store_of(contracts, &prices, "date,currency,rate\n");
+    let positions = on("2024-12-31", &[("LIVE", 1.0), ("DEAD", 1.0)]);
+    let violations = refused(calculate(&positions, &store));
+    assert_eq!(summary(&violations), ["settings value_error.empty_pool"]);
+    let msg = violations[0].to_string();
+    assert!(msg.ends_with("for every ticker; DEAD has none there"), "{msg}");
+}
+
+#[test]
+fn a_multiplier_that_is_no_factor_has_a_warning() {
+    let warnings = |multiplier: f64| {
+        report(&with(job(&[("XEQ1", 1.0)]), json!({ "volatilityMultiplier": multiplier }))).warnings
+    };
+    for usual in [0.1, 1.5, 10.0] {
+        assert_eq!(warnings(usual), [""; 0], "{usual}");
+    }
+    for odd in [0.01, 150.0] {
+        let warning = format!(
+            "volatilityMultiplier: {odd} is a factor and no percentage; scenarios have {odd} times \
+             the volatility of the margin date"
+        );
+        assert_eq!(warnings(odd), [warning]);
+    }
 }
