@@ -323,6 +323,16 @@ fn a_cell_of_cpptraj_has_its_first_edge_along_x_as_its_coordinates_have() {
         let image = cell.nearest([59.0, 0.0, 0.0]);
         assert!((image[0] + 1.0).abs() < 1e-5 && image[1].abs() < 1e-5, "{image:?}");
     }
+    // Of a cell whose edges make no symmetric matrix, as cpptraj 7.6.2 writes Amber's octahedron.
+    for cell in [octahedron, [50.0, 55.0, 60.0, 75.0, 80.0, 65.0]] {
+        let dialect = Dialect { cell: Some(cell), version: 21, title, ..PLAIN };
+        let found = cell_of(dialect).unwrap();
+        let is_same = found.iter().zip(cell).all(|(found, meant)| (found - meant).abs() < 1e-6);
+        assert!(is_same, "{found:?}");
+        let trajectory = Trajectory::open(&temporary("cpptraj.dcd", &dialect.file(1))).unwrap();
+        assert!(!trajectory.has_doubtful_cell().unwrap());
+        assert_eq!(trajectory.time_ps(0), None);
+    }
     let cube =
         Dialect { cell: Some([60.0, 0.0, 60.0, 0.0, 0.0, 60.0]), version: 35, title, ..PLAIN };
     let cube = Trajectory::open(&temporary("cpptraj.dcd", &cube.file(1))).unwrap();

@@ -3,8 +3,9 @@
 //! CHARMM from version 22 on, and cpptraj, write the lower triangle of a symmetric matrix: xx, xy,
 //! yy, xz, yz, zz. CHARMM's coordinates lie in that cell; cpptraj makes the matrix of lengths and angles
 //! alone, and writes the coordinates as they were, of Amber in a cell whose first edge is along x.
-//! Before 2016 it wrote cosines, under the same version and title. All others write a, γ, b, β, α, c,
-//! the angles as cosines (NAMD, VMD, OpenMM,
+//! Before 2016 it wrote cosines, under the same version and title; now it writes a, b, c, α, β, γ, in
+//! degrees, under version 21, of a cell whose edges make no symmetric matrix, as of Amber's octahedron.
+//! All others write a, γ, b, β, α, c, the angles as cosines (NAMD, VMD, OpenMM,
 //! LAMMPS, molbox) or in degrees (CHARMM before, mdtraj, OpenMM and MDAnalysis for a time). The
 //! matrix of a cell whose angles are close to 90° has small elements off its diagonal, which look
 //! like cosines; so who wrote the file decides first, and only then what the numbers can be.
@@ -32,6 +33,8 @@ pub(super) enum Convention {
     Matrix,
     /// The lengths and angles of one.
     OfCpptraj,
+    /// The lengths, then the angles in degrees: cpptraj's, of what has no symmetric matrix.
+    LengthsFirst,
     /// Lengths with cosines or degrees, or a matrix that can be neither.
     ByNumbers,
 }
@@ -54,10 +57,10 @@ impl Convention {
     pub(super) fn of(version: i32, title: &[u8]) -> Self {
         let title = String::from_utf8_lossy(title).to_ascii_lowercase();
         let is_charmm = version > VERSION_OF_OTHERS || title.starts_with('*');
-        if version < FIRST_WITH_MATRIX {
+        if title.contains("cpptraj") {
+            if version < FIRST_WITH_MATRIX { Self::LengthsFirst } else { Self::OfCpptraj }
+        } else if version < FIRST_WITH_MATRIX {
             Self::ByNumbers
-        } else if title.contains("cpptraj") {
-            Self::OfCpptraj
         } else if is_charmm {
             Self::Matrix
         } else {
@@ -71,10 +74,10 @@ impl Convention {
     ///
     /// The numbers in words, if they are no cell.
     pub(super) fn cell(self, numbers: [f64; 6]) -> Result<Option<Cell>, String> {
-        let [a, gamma, b, beta, alpha, c] = numbers;
+        let [a, gamma, b, beta, alpha, c] = self.interleaved(numbers);
         let angles = [alpha, beta, gamma];
         let matrix = [[a, gamma, beta], [gamma, b, alpha], [beta, alpha, c]];
-        let cell = match self.meaning(numbers) {
+        let cell = match self.meaning([a, gamma, b, beta, alpha, c]) {
             Meaning::Nothing => return Ok(None),
             Meaning::Matrix if self == Self::OfCpptraj => {
                 Cell::from_vectors(matrix).and_then(|cell| {
@@ -99,8 +102,16 @@ impl Convention {
     /// The same.
     pub(super) fn lengths_and_cosines(self, numbers: [f64; 6]) -> Result<Option<[f64; 6]>, String> {
         let cell = self.cell(numbers)?;
-        let are_cosines = self.meaning(numbers) == Meaning::Cosines;
+        let are_cosines = self.meaning(self.interleaved(numbers)) == Meaning::Cosines;
         Ok(cell.map(|cell| if are_cosines { numbers } else { cell.lengths_and_cosines() }))
+    }
+
+    /// Six numbers in the order that most write.
+    fn interleaved(self, numbers: [f64; 6]) -> [f64; 6] {
+        match (self, numbers) {
+            (Self::LengthsFirst, [a, b, c, alpha, beta, gamma]) => [a, gamma, b, beta, alpha, c],
+            _ => numbers,
+        }
     }
 
     fn meaning(self, [a, gamma, b, beta, alpha, c]: [f64; 6]) -> Meaning {
@@ -111,6 +122,8 @@ impl Convention {
             Meaning::Nothing
         } else if self == Self::OfCpptraj && (ODD_COSINE..=1.0).contains(&largest) {
             Meaning::Cosines
+        } else if self == Self::LengthsFirst {
+            Meaning::Degrees
         } else if self != Self::ByNumbers && is_positive_definite(matrix) {
             Meaning::Matrix
         } else if angles.iter().all(|v| v.abs() <= 1.0) {
@@ -122,12 +135,17 @@ impl Convention {
         }
     }
 
+    /// Whether cpptraj wrote it, which knows no times of what it writes, and counts frames.
+    pub(super) fn is_of_cpptraj(self) -> bool {
+        matches!(self, Self::OfCpptraj | Self::LengthsFirst)
+    }
+
     /// Whether numbers that are taken for cosines may as well be a matrix, or the other way round.
     pub(super) fn is_doubtful(self, [a, gamma, b, beta, alpha, c]: [f64; 6]) -> bool {
         let largest = [alpha, beta, gamma].into_iter().map(f64::abs).fold(0.0, f64::max);
         let has_cell = [a, b, c] != [0.0; 3] && [a, b, c] != [1.0; 3];
         let doubtful = match self {
-            Self::Matrix => NO_COSINE..NO_COSINE,
+            Self::Matrix | Self::LengthsFirst => NO_COSINE..NO_COSINE,
             Self::OfCpptraj => NO_COSINE..f64::INFINITY,
             Self::ByNumbers => NO_COSINE..ODD_COSINE,
         };

@@ -90,8 +90,7 @@ impl Dcd {
             has_4d: header.has_4d,
             first_frame: records.at,
         };
-        // cpptraj knows no times of what it writes, and counts frames.
-        let clock = header.clock.filter(|_| convention != Convention::OfCpptraj);
+        let clock = header.clock.filter(|_| !convention.is_of_cpptraj());
         let path = path.to_owned();
         let n_in_header = header.n_frames;
         let mut dcd = Self {
