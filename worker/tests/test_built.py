@@ -534,6 +534,27 @@ def test_a_charge_that_is_left_is_a_warning(bring: Bring) -> None:
     assert any(w["code"] == "not_neutral" and "+1.000 e" in w["message"] for w in result["warnings"])
 
 
+def test_water_that_lies_nearer_than_its_radii_is_let_go(bring: Bring) -> None:
+    # `gmx solvate` keeps water only 0.57 of the sum of the radii from what it surrounds.
+    files = loose("openmm")
+    pdb = app.PDBFile(io.StringIO(files["system.pdb"].decode()))
+    places = np.array(pdb.getPositions(asNumpy=True)._value)
+    atoms = list(pdb.topology.atoms())
+    waters = [atom.index for atom in atoms if atom.residue.name in {"HOH", "WAT"} and atom.element.symbol == "O"]
+    solute = [a.index for a in atoms if len(list(a.residue.atoms())) > 3 and a.element.symbol in {"C", "N", "O"}]
+    apart = places[waters][:, None] - places[solute]
+    water, atom = np.unravel_index(np.linalg.norm(apart, axis=2).argmin(), apart.shape[:2])
+    step = apart[water, atom]
+    moved = [a.index for a in atoms[waters[water]].residue.atoms()]
+    places[moved] += step * (0.175 / np.linalg.norm(step) - 1)
+    text = io.StringIO()
+    app.PDBFile.writeFile(pdb.topology, places * unit.nanometer, text, keepIds=True)
+    result = bring({**files, "system.pdb": text.getvalue().encode()}).result
+    assert result["status"] == "succeeded", result
+    (message,) = (w["message"] for w in result["warnings"] if w["code"] == "built_relaxed")
+    assert "nm apart without a bond" in message, message
+
+
 def test_coordinates_that_are_no_number_or_overlap_are_refused(bring: Bring) -> None:
     files = loose("openmm")
     text = files["system.pdb"].decode()

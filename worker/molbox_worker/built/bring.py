@@ -165,11 +165,8 @@ def _checked(
     context.setPositions(places)
     context.computeVirtualSites()
     state = context.getState(positions=True, energy=True, forces=True)
-    largest = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1).max()
-    if not largest <= check.LARGEST_FORCE and math.isfinite(state.getPotentialEnergy()._value):
-        task.warn(
-            "built_relaxed", f"a force of {largest:.2g} kJ/mol/nm was too large: the system is minimised a little"
-        )
+    if math.isfinite(state.getPotentialEnergy()._value) and (strain := _strain(topology, state)):
+        task.warn("built_relaxed", f"{strain}: the system is minimised a little")
         context.setPositions(relax.in_box(task, system, state, np.zeros((0, 3))))
         state = context.getState(positions=True, energy=True, forces=True)
     findings = check.check(task, topology, system, state, Account(), is_neutral=False)
@@ -177,6 +174,20 @@ def _checked(
     kept = context.getState(positions=True)
     _try_minimising(context)
     return kept, findings
+
+
+def _strain(topology: app.Topology, state: openmm.State) -> str | None:
+    """Why no job could begin with a state; programs put water nearer than its radii, as `gmx solvate` does."""
+    largest = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1).max()
+    if not largest <= check.LARGEST_FORCE:
+        return f"a force of {largest:.2g} kJ/mol/nm was too large"
+    positions = np.asarray(state.getPositions(asNumpy=True)._value)
+    vectors = np.asarray(state.getPeriodicBoxVectors(asNumpy=True)._value)
+    try:
+        check.check_contacts(topology, positions, vectors, {})
+    except TaskError as error:
+        return str(error)
+    return None
 
 
 def _try_minimising(context: openmm.Context) -> None:
