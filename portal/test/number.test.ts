@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { hours, moment, number, roughly, tickLabels } from "../src/part/number.ts";
+import { columnOf, hours, moment, number, roughly, significant, tickLabels, toFemtosecond } from "../src/part/number.ts";
 
 /** As the browsers of these tests write them, whatever this machine does. */
 function plain(text: string): number {
@@ -38,4 +38,15 @@ test("ticks are told apart, far from zero and near it", () => {
 test("hours of a limit are told to a tenth", () => {
   assert.equal(plain(hours(0.002_008)), 0);
   assert.equal(plain(hours(1_234.56)), 1234.6);
+});
+
+test("numbers of a column have as many decimals", () => {
+  const decimals = (text: string) => text.split(/[.,]/).at(-1)?.length;
+  const speeds = columnOf([12.7, 300, undefined, 8.25], significant(3));
+  assert.deepEqual([12.7, 300, 8.25].map(speeds).map(decimals), [2, 2, 2]);
+  assert.deepEqual([12.7, 300].map(speeds).map(plain), [12.7, 300]);
+  const times = columnOf([1_234_567.5, 2], toFemtosecond);
+  assert.deepEqual([1_234_567.5, 2].map(times).map(plain), [1_234_567.5, 2]);
+  assert.equal(columnOf([3, 1_200])(3), "3");
+  assert.equal(plain(columnOf([1e-12, 0.5])(0.5)), 0.5);
 });

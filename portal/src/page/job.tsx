@@ -12,7 +12,7 @@ import { Excerpt } from "../part/excerpt.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
 import { Notice, Unreadable } from "../part/notice.tsx";
-import { duration, number } from "../part/number.ts";
+import { columnOf, duration, number, significant } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
@@ -97,6 +97,7 @@ function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: numb
 
 function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
   if (stages.length === 0) return null;
+  const speeds = columnOf(stages.map(({ ns_per_day }) => ns_per_day), significant(3));
   return <section className="panel scroll">
     <h2>Stages done</h2>
     <table>
@@ -114,7 +115,7 @@ function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
         <td className="number wide">{number(steps)}</td>
         <td className="number wide">{number(frames)}</td>
         <td className="number">{duration(seconds)}</td>
-        <td className="number">{speed === undefined ? "" : number(speed, 3)}</td>
+        <td className="number">{speed === undefined ? "" : speeds(speed)}</td>
       </tr>)}</tbody>
     </table>
   </section>;

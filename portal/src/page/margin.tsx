@@ -12,7 +12,7 @@ import { HISTORY, MARGIN } from "../form/groups.ts";
 import { useFocusOnWrong, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
-import { number } from "../part/number.ts";
+import { columnOf, number } from "../part/number.ts";
 
 type Format = Schemas["DataFormat"];
 type Request = Schemas["MarginJobRequest"];
@@ -224,6 +224,7 @@ function Result({ report, asked }: { report: Report; asked: Asked }) {
 function Positions({ rows }: { rows: Report["rows"] }) {
   // Amounts of one currency alone can be told apart by their length.
   const hasBars = new Set(rows.map(({ currency }) => currency)).size === 1;
+  const contracts = columnOf(rows.map(({ quantity }) => quantity));
   const largest = Math.max(...rows.map(({ initialMargin }) => Math.abs(initialMargin)), Number.MIN_VALUE);
   return <section className="panel scroll">
     <h2>Positions</h2>
@@ -243,7 +244,7 @@ function Positions({ rows }: { rows: Report["rows"] }) {
       <tbody>{rows.map((row, i) => <tr key={i}>
         <td>{row.ticker}</td>
         <td>{row.positionType}</td>
-        <td className="number">{number(row.quantity)}</td>
+        <td className="number">{contracts(row.quantity)}</td>
         <td className="number wide">{amount(row.currentMarketValue)}</td>
         <td className="number wide">{amount(row.variationMargin)}</td>
         <td className="number">{amount(row.initialMargin)}</td>

@@ -22,7 +22,7 @@ import { WrongAtTop } from "../form/wrong.tsx";
 import { Deletion } from "./deletion.tsx";
 import { nameOf } from "./job.tsx";
 import { Failure, Notice } from "./notice.tsx";
-import { moment, number } from "./number.ts";
+import { columnOf, number, significant, toFemtosecond } from "./number.ts";
 import { Status } from "./status.tsx";
 import { FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "./task.tsx";
 import { When } from "./when.tsx";
@@ -328,6 +328,8 @@ function compared(plot: Plot, i: number, table: Table, time: TimeUnit, own: stri
 
 function Numbers({ table: { title, columns } }: { table: Table }) {
   const rows = columns[0]?.values.length ?? 0;
+  const formats = columns.map(({ unit, values }) =>
+    columnOf(values.slice(0, MOST_ROWS), unit === "ps" ? toFemtosecond : significant(5)));
   return <div className="scroll numbers" role="region" aria-label={`Numbers: ${title}`} tabIndex={0}>
     <table>
       <thead>
@@ -335,8 +337,8 @@ function Numbers({ table: { title, columns } }: { table: Table }) {
           className={isText(name, columns) ? undefined : "number"}>{name}{unit !== undefined && ` (${unit})`}</th>)}</tr>
       </thead>
       <tbody>{Array.from({ length: Math.min(rows, MOST_ROWS) }, (_, i) => <tr key={i}>
-        {columns.map(({ name, unit, values }) => <td key={name} className={isText(name, columns) ? undefined : "number"}>
-          {cell(values[i], unit)}
+        {columns.map(({ name, values }, nth) => <td key={name} className={isText(name, columns) ? undefined : "number"}>
+          {cell(values[i], formats[nth])}
         </td>)}
       </tr>)}</tbody>
     </table>
@@ -348,8 +350,8 @@ function isText(name: string, columns: Table["columns"]): boolean {
   return typeof columns.find((column) => column.name === name)?.values[0] === "string";
 }
 
-function cell(value: unknown, unit: string | undefined): string {
-  if (typeof value === "number") return unit === "ps" ? moment(value) : number(value, 5);
+function cell(value: unknown, format: ((value: number) => string) | undefined): string {
+  if (typeof value === "number") return format?.(value) ?? "";
   return value === null || value === undefined ? "" : String(value);
 }
 

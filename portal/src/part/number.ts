@@ -6,6 +6,8 @@ export const ROUGH = 2;
 const whole = new Intl.NumberFormat();
 const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 
+const MOST_DECIMALS = 8;
+
 /** With at most so many significant digits, and all of those before the point. */
 export function number(value: number, digits = 4): string {
   if (Number.isInteger(value) || Math.abs(value) >= 10 ** (digits - 1)) return whole.format(Math.round(value));
@@ -17,6 +19,35 @@ export function roughly(value: number): string {
   return new Intl.NumberFormat(undefined, { maximumSignificantDigits: ROUGH }).format(value);
 }
 
+/**
+ * How to write the numbers of a column: with as many decimals as the one that needs most when it is rounded, so that
+ * they can be compared by their places.
+ */
+export function columnOf(values: readonly unknown[], rounded = significant(4)): (value: number) => string {
+  const numbers = values.filter((value) => typeof value === "number");
+  const decimals = Math.max(0, ...numbers.map((value) => decimalsOf(rounded(value))));
+  // Beside very small numbers the others would have digits that do not matter.
+  if (decimals > MOST_DECIMALS) return (value) => number(rounded(value), MOST_DECIMALS);
+  const format = new Intl.NumberFormat(undefined, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return (value) => format.format(value);
+}
+
+/** Rounds to so many significant digits. */
+export function significant(digits: number): (value: number) => number {
+  return (value) => Number(value.toPrecision(digits));
+}
+
+/** Rounds a time of a trajectory, however long that is. */
+export function toFemtosecond(ps: number): number {
+  return Number(ps.toFixed(3));
+}
+
+/** Decimals in the shortest text of a number; of an exponent, more than are shown. */
+function decimalsOf(value: number): number {
+  const text = String(value);
+  return text.includes("e-") ? MOST_DECIMALS + 1 : (text.split(".")[1]?.length ?? 0);
+}
+
 /** How many there are of something, which takes an s where there is not one. */
 export function counted(count: number, what: string): string {
   return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
@@ -26,8 +57,6 @@ export function counted(count: number, what: string): string {
 export function moment(ps: number): string {
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: 3 }).format(ps);
 }
-
-const MOST_DECIMALS = 8;
 
 /** Ticks of an axis: with as many decimals as their distance needs to tell them apart. */
 export function tickLabels(values: readonly number[]): string[] {
