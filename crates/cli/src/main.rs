@@ -20,6 +20,7 @@ mod units;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::context::{Context, Global};
@@ -134,11 +135,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match parsed() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A reader that has gone is no failure.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(status) => return status,
     };
     let output = Output::new(cli.global.json, cli.global.quiet, cli.global.color);
     // Before profiles are read: this makes the first.
@@ -167,11 +164,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn parsed() -> Result<Cli, clap::Error> {
+fn parsed() -> Result<Cli, ExitCode> {
     let mut command = Cli::command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    flag_names::remember(&command, &matches);
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
+        flag_names::remember(&command, &matches);
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    });
+    parsed.map_err(|error| {
+        let status = error.exit_code();
+        // Clap shows the help of a command that is given alone, but takes what the environment sets
+        // for something that was given with it.
+        let shown = match error.kind() {
+            ErrorKind::MissingSubcommand => help(&mut command).unwrap_or(error),
+            _ => error,
+        };
+        // A reader that has gone is no failure.
+        let _ = shown.print();
+        ExitCode::from(u8::try_from(status).unwrap_or(2))
+    })
+}
+
+/// What the command shows that was given, when it is asked for its short help.
+fn help(command: &mut clap::Command) -> Option<clap::Error> {
+    let asked = std::env::args_os().chain(["-h".into()]);
+    command.try_get_matches_from_mut(asked).err()
 }
 
 async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure> {

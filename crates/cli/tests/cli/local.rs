@@ -25,6 +25,23 @@ fn completions_and_man_pages_are_made() {
 }
 
 #[test]
+fn a_command_that_is_given_alone_shows_its_help_whatever_the_environment_sets() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in [&[][..], &["job"], &["margin"], &["job", "--json"]] {
+        for name in ["MOLBOX_BASE_URL", "MOLBOX_MARGIN_URL", "MOLBOX_PROFILE"] {
+            let output = molbox(folder.path(), words).env(name, "x").output().unwrap();
+            let shown = [output.stdout, output.stderr].concat();
+            let shown = String::from_utf8(shown).unwrap();
+            assert!(
+                !shown.contains("error:") && shown.contains("\nCommands:\n"),
+                "{words:?}: {shown}"
+            );
+            assert_eq!(output.status.code(), Some(2), "as without a setting");
+        }
+    }
+}
+
+#[test]
 fn shells_complete_the_values_that_the_document_lists() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {
