@@ -140,7 +140,7 @@ def _report_built(task: TaskDirectory, runs: list[Run]) -> int:
                 built = [residue.name for residue in part]
                 n_built += len(built)
                 what = chains.describe(built, run.chain)
-                task.warn("residues_built", f"{what} are missing in a gap and were built without a template")
+                task.warn("residues_built", f"{what} in a gap: built without a template")
     return n_built
 
 
@@ -150,7 +150,7 @@ def _split(task: TaskDirectory, run: Run, failed: set[Residue]) -> list[Run]:
     for residue in run.residues:
         if residue in failed:
             what = chains.describe(run.loops[residue], run.chain)
-            task.warn("residues_missing", f"{what} are missing in a gap for which no sound loop was found: left out")
+            task.warn("residues_missing", f"{what} in a gap for which no sound loop was found: left out")
             parts.append(Run(run.chain, []))
         elif residue in run.loops:
             parts[-1].loops[residue] = run.loops[residue]

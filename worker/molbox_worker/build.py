@@ -176,7 +176,7 @@ def _parametrise(task: TaskDirectory, topology: app.Topology, base: app.ForceFie
             rigidWater=True,
         )
     if n_pairs := nbfix.simplify(system):
-        task.log(f"{n_pairs} pairs of atom types have Lennard-Jones parameters of their own (NBFIX)")
+        task.log(f"pairs of atom types with Lennard-Jones parameters of their own (NBFIX): {n_pairs}")
     return system
 
 

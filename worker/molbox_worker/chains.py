@@ -88,9 +88,7 @@ def _runs(task: TaskDirectory, chain: Chain, monomers: list[Residue], sequence: 
     gaps = _missing(monomers, sequence)
     for end, position in (("start", 0), ("end", len(monomers))):
         if position in gaps:
-            task.warn(
-                "residues_missing", f"{describe(gaps[position], chain.name)} are missing at its {end} and were left out"
-            )
+            task.warn("residues_missing", f"{describe(gaps[position], chain.name)} at its {end}: left out")
     runs = [Run(chain.name, monomers[:1])]
     for i in range(1, len(monomers)):
         before, after = monomers[i - 1], monomers[i]
@@ -102,8 +100,7 @@ def _runs(task: TaskDirectory, chain: Chain, monomers: list[Residue], sequence: 
                 runs[-1].loops[after] = [names.ARTEFACTS.get(name, name) for name in gaps[i]]
                 is_bonded = True
             else:
-                what = describe(gaps[i], chain.name)
-                task.warn("residues_missing", f"{what} are missing in a gap {why} and were left out")
+                task.warn("residues_missing", f"{describe(gaps[i], chain.name)} in a gap {why}: left out")
         elif not is_bonded and _is_break(before, after) and (apart := nearest(before, after)) > TOUCHING_NM:
             ends = f"{before} and {after}, {apart:.2f} nm apart"
             what = f"a chain was ended and begun anew between {ends}"
@@ -116,8 +113,9 @@ def _runs(task: TaskDirectory, chain: Chain, monomers: list[Residue], sequence: 
 
 
 def describe(gap: list[str], chain: str) -> str:
-    """The residues that a gap lacks."""
-    return f"{len(gap)} residues ({'-'.join(gap[:5])}{'…' if len(gap) > 5 else ''}) of chain {chain}"
+    """The residues that a gap lacks, and that they are missing."""
+    word, are = ("residue", "is") if len(gap) == 1 else ("residues", "are")
+    return f"{len(gap)} {word} ({'-'.join(gap[:5])}{'…' if len(gap) > 5 else ''}) of chain {chain} {are} missing"
 
 
 def _is_break(before: Residue, after: Residue) -> bool:

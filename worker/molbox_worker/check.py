@@ -233,7 +233,8 @@ def check_contacts(
     first, second = (atoms[i] for i in pairs[worst])
     if is_refused[worst]:
         n_more = int(is_refused.sum()) - 1
-        more = f", and {n_more} more pairs are as near" if n_more else ""
+        are = "pair is" if n_more == 1 else "pairs are"
+        more = f", and {n_more} more {are} as near" if n_more else ""
         raise TaskError(
             "atoms_overlap",
             f"{place(first, authors)} and {place(second, authors)} are {distances[worst]:.3f} nm apart without a bond,"

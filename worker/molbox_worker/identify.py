@@ -19,11 +19,13 @@ def identify(task: TaskDirectory, structure: Structure) -> None:
         n_deuterium += _replace_deuterium(residue)
         _name(residue)
     if n_deuterium:
-        task.warn("deuterium_replaced", f"{n_deuterium} deuterium atoms were taken for hydrogens")
+        taken = "deuterium atom was" if n_deuterium == 1 else "deuterium atoms were"
+        task.warn("deuterium_replaced", f"{n_deuterium} {taken} taken for hydrogen")
     for chain in structure.chains:
         renamed = [r for r in chain.residues if r.name in names.DNA and r.deposited in names.RNA]
         if renamed:
-            count = f"{len(renamed)} nucleotides of chain {chain.name} have no O2'"
+            have = "nucleotide has" if len(renamed) == 1 else "nucleotides have"
+            count = f"in chain {chain.name} {len(renamed)} {have} no O2'"
             task.warn("residue_replaced", f"{count}: taken as DNA, though the first is called {renamed[0].deposited}")
 
 

@@ -59,7 +59,8 @@ def _report_locations(task: TaskDirectory, chosen: list[tuple[Residue, str]]) ->
         if residue.name not in names.WATERS:
             task.warn("location_chosen", f"{residue}: {what}", residue.called)
     if waters:
-        what = f"{len(waters)} waters: of several locations the most occupied one taken"
+        word = "water" if len(waters) == 1 else "waters"
+        what = f"{len(waters)} {word}: of several locations the most occupied one taken"
         task.warn("location_chosen", what, *waters)
 
 
@@ -102,7 +103,9 @@ def _name_chains_of_file(task: TaskDirectory, structure: Structure) -> None:
     blank = [chain for chain in structure.chains if not chain.name.strip()]
     nameless = [chain for chain in polymers if chain in blank]
     if nameless:
-        task.warn("chain_renamed", f"{len(nameless)} chains without an identifier were given letters")
+        given = "a chain" if len(nameless) == 1 else f"{len(nameless)} chains"
+        letters = "was given a letter" if len(nameless) == 1 else "were given letters"
+        task.warn("chain_renamed", f"{given} without an identifier {letters}")
     fresh = chain_letters({chain.name for chain in structure.chains})
     for chain in blank:
         sequence = structure.sequences.pop(chain.name, [])

@@ -116,7 +116,7 @@ def test_a_dimer_with_a_gap_and_heterogens_is_completed(builder: Builder) -> Non
     assert built.result["status"] == "succeeded", built.log()
     reported = warnings(built)
     assert reported["residues_built"] == [
-        "3 residues (GLY-ILE-GLY) of chain B are missing in a gap and were built without a template"
+        "3 residues (GLY-ILE-GLY) of chain B are missing in a gap: built without a template"
     ]
     assert reported["heterogen_removed"] == ["XK2 263 of chain A removed"]
     assert reported["residue_replaced"] == [f"CSO 67 of chain {chain} replaced by CYS, without OD" for chain in "AB"]
@@ -167,7 +167,7 @@ def test_a_misplaced_model_number_and_a_blank_chain_do_no_harm(builder: Builder)
     model = "MODEL         1\n" + "".join(lines) + "TER\nENDMDL\n"
     built = builder(model + "END\n", padding_nm=0.5, box_shape="octahedron")
     assert built.result["status"] == "succeeded", built.log()
-    assert warnings(built) == {"chain_renamed": ["1 chains without an identifier were given letters"]}
+    assert warnings(built) == {"chain_renamed": ["a chain without an identifier was given a letter"]}
 
 
 def test_a_chain_ends_before_the_water_that_bears_its_name(builder: Builder) -> None:

@@ -141,20 +141,22 @@ impl fmt::Display for Warning {
             ),
             Self::FarHydrogens { n_atoms } => write!(
                 f,
-                "{n_atoms} hydrogens are more than 1.6 Å from the atoms that they were bonded to in \
+                "{} more than 1.6 Å from the atoms that they were bonded to in \
                  the structure that names the atoms, which may be broken across a periodic boundary \
                  without giving its cell; give one that is whole, or has its cell, for bonds to be \
-                 right"
+                 right",
+                one_or_more(*n_atoms, "hydrogen is", "hydrogens are")
             ),
             Self::PartOfAFrame { n_bytes } => {
                 write!(
                     f,
-                    "the trajectory ends with {n_bytes} bytes of a frame that is not whole; it \
-                     was left out"
+                    "the trajectory ends with {} of a frame that is not whole; it was left out",
+                    one_or_more(*n_bytes, "byte", "bytes")
                 )
             }
             Self::MissingFrames { n_frames } => {
-                write!(f, "the trajectory has {n_frames} frames fewer than its header gives")
+                let fewer = one_or_more(*n_frames, "frame", "frames");
+                write!(f, "the trajectory has {fewer} fewer than its header gives")
             }
             Self::NoTimes => f.write_str(
                 "the trajectory has no times, or they do not ascend; results have the number of \
@@ -172,9 +174,8 @@ impl fmt::Display for Warning {
             ),
             Self::LeftOut { frames } => write!(
                 f,
-                "{} damaged {} left out: {}; molecules are followed across them",
-                frames.len(),
-                if frames.len() == 1 { "frame was" } else { "frames were" },
+                "{} left out: {}; molecules are followed across them",
+                one_or_more(frames.len(), "damaged frame was", "damaged frames were"),
                 ranges(frames)
             ),
             Self::Thinned { label, step, n_kept, .. } => write!(
@@ -193,22 +194,29 @@ impl fmt::Display for Warning {
             ),
             Self::NoMass { label, n_atoms, .. } => write!(
                 f,
-                "{n_atoms} atoms of {label} have no mass, for the topology does not give their \
-                 element; they do not count in its centre"
+                "{} no mass, for the topology does not give the element; such do not count in its \
+                 centre",
+                one_or_more(
+                    *n_atoms,
+                    &format!("atom of {label} has"),
+                    &format!("atoms of {label} have")
+                )
             ),
             Self::NoHydrogenBonds { reason } => {
                 write!(f, "no hydrogen bonds were counted: {reason}")
             }
             Self::OtherResidues { at, n_residues, first: [here, there], reference } => write!(
                 f,
-                "{at}: {n_residues} residues have other names in {reference}, the first {here} here and {there} there; \
-                 they are compared by their order, so check that they belong together"
+                "{at}: {} other names in {reference}, the first {here} here and {there} there; \
+                 they are compared by their order, so check that they belong together",
+                one_or_more(*n_residues, "residue has", "residues have")
             ),
             Self::NoEffect { at, needs } => write!(f, "{at}: has no effect without `{needs}`"),
             Self::SolventToo { at, mask, n_atoms, n_selected, first } => write!(
                 f,
-                "{at}: {n_atoms} of the {n_selected} atoms that {mask} selects are of water and ions, the \
-                 first {first}; leave these out, as by `&!:HOH,NA,CL`, where the molecules alone are meant"
+                "{at}: {n_atoms} of the {n_selected} atoms that {mask} selects {} of water and ions, the \
+                 first {first}; leave these out, as by `&!:HOH,NA,CL`, where the molecules alone are meant",
+                if *n_atoms == 1 { "is" } else { "are" }
             ),
             Self::NoImages { at, difference } => write!(
                 f,
@@ -224,6 +232,14 @@ impl Serialize for Warning {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+/// So many of something, and what they do.
+fn one_or_more<N>(n: N, one: &str, more: &str) -> String
+where
+    N: fmt::Display + PartialEq + From<u8>,
+{
+    format!("{n} {}", if n == N::from(1) { one } else { more })
 }
 
 /// Numbers in ascending order as text, `3, 7-9, 15`; beyond some, how many more there are.
@@ -244,7 +260,20 @@ fn range(run: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::ranges;
+    use super::{Warning, ranges};
+
+    #[test]
+    fn one_of_something_is_counted_as_one() {
+        for (warning, text) in [
+            (Warning::PartOfAFrame { n_bytes: 1 }, "ends with 1 byte of a frame"),
+            (Warning::MissingFrames { n_frames: 1 }, "has 1 frame fewer"),
+            (Warning::MissingFrames { n_frames: 2 }, "has 2 frames fewer"),
+            (Warning::FarHydrogens { n_atoms: 1 }, "1 hydrogen is more than"),
+            (Warning::LeftOut { frames: vec![3] }, "1 damaged frame was left out: 3"),
+        ] {
+            assert!(warning.to_string().contains(text), "{warning}");
+        }
+    }
 
     #[test]
     fn frames_in_a_row_are_written_as_a_range() {

@@ -1,7 +1,7 @@
 //! All that is printed. Results go to standard output, everything else to standard error.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -521,7 +521,9 @@ impl<'a> Sheet<'a> {
                 if is_short && pointer.ends_with("_id") { short(&text) } else { text }
             };
             let row = |row: &Value| columns.iter().map(|column| cell(row, column.1)).collect();
-            rows.iter().map(row).collect()
+            let mut cells: Vec<Vec<String>> = rows.iter().map(row).collect();
+            align_decimals(columns, rows, &mut cells);
+            cells
         };
         let mut sheet = Self {
             cells: cells_of(&columns, false),
@@ -588,6 +590,33 @@ impl<'a> Sheet<'a> {
     }
 }
 
+/// Gives the numbers of a column as many decimals as the one that needs most, so that they can be
+/// compared by their places. Where each row has a unit of its own there is nothing to compare, and
+/// beside very small numbers the others would have digits that do not matter.
+fn align_decimals(columns: &[(&str, &str)], rows: &[Value], cells: &mut [Vec<String>]) {
+    const MOST: usize = 6;
+    if columns.iter().any(|column| column.1 == "/unit") {
+        return;
+    }
+    let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    for (nth, (_, pointer)) in columns.iter().enumerate() {
+        let most = cells.iter().map(|row| decimals(&row[nth])).max().unwrap_or(0);
+        if !(1..=MOST).contains(&most) {
+            continue;
+        }
+        for (row, cells) in rows.iter().zip(&mut *cells) {
+            let cell = &mut cells[nth];
+            let number = row.pointer(pointer).and_then(Value::as_f64);
+            // A part in per cent or a size with its unit is no number any more.
+            if let Some(number) = number.filter(|_| cell.parse::<f64>().is_ok())
+                && decimals(cell) < most
+            {
+                *cell = format!("{number:.most$}");
+            }
+        }
+    }
+}
+
 /// Cuts names that are longer than so many characters, which would leave no room for the rest.
 fn cut_names(columns: &[(&str, &str)], cells: &mut [Vec<String>], longest: usize) {
     let is_name = |column: &&(&str, &str)| column.1.ends_with("name");
@@ -597,6 +626,11 @@ fn cut_names(columns: &[(&str, &str)], cells: &mut [Vec<String>], longest: usize
             row[nth] = console::truncate_str(&row[nth], longest, "…").into_owned();
         }
     }
+}
+
+/// So many of something.
+pub(crate) fn counted<N: fmt::Display + PartialEq + From<u8>>(n: N, what: &str) -> String {
+    format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
 
 /// An identifier as short as people can tell it from others.
@@ -805,6 +839,31 @@ mod tests {
             [("ERROR", "/error"), ("P", "/p"), ("LOSS", "/loss"), ("INITIAL", "/initialMargin")];
         let sheet = Sheet::of(&columns, std::slice::from_ref(&row), 80);
         assert_eq!(sheet.cells, [["0.004312", "-0.00012", "1.23", "0.00"]]);
+    }
+
+    #[test]
+    fn numbers_of_a_column_have_as_many_decimals() {
+        let rows = [
+            json!({"time": 10, "temperature": 310.15, "density": 0.99812345, "p": 0.000000123}),
+            json!({"time": 10.5, "temperature": 310.1, "density": 1.01845678, "p": 0.25}),
+            json!({"temperature": 309.0, "density": 1.0, "p": 1.0, "name": "1.125"}),
+        ];
+        let columns = [
+            ("TIME (ps)", "/time"),
+            ("TEMPERATURE (K)", "/temperature"),
+            ("DENSITY (g/mL)", "/density"),
+            ("P", "/p"),
+            ("NAME", "/name"),
+        ];
+        let expected = [
+            ["10.0", "310.15", "0.9981", "0.000000123", ""],
+            ["10.5", "310.10", "1.0185", "0.25", ""],
+            ["", "309.00", "1.0000", "1", "1.125"],
+        ];
+        assert_eq!(Sheet::of(&columns, &rows, 100).cells, expected);
+        let rows = [json!({"unit": "Å", "mean": 9.15}), json!({"unit": "frames", "mean": 12.0})];
+        let of_each_a_unit = Sheet::of(&[("UNIT", "/unit"), ("MEAN", "/mean")], &rows, 80);
+        assert_eq!(of_each_a_unit.cells, [["Å", "9.15"], ["frames", "12"]]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::plan::topology::Built;
 use crate::record::Status;
 use crate::runner::collect::without_nulls;
 use crate::runner::failure::failure;
+use crate::shown::counted;
 use crate::worker;
 
 /// Exit status of an analysis that failed for a reason that `result.json` explains.
@@ -48,10 +49,10 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
             }
             writeln!(
                 log,
-                "{} of {} frames, {} tables",
+                "{} of {}, {}",
                 report.n_analyzed,
-                report.n_frames,
-                report.tables.len()
+                counted(report.n_frames, "frame"),
+                counted(report.tables.len(), "table")
             )?;
             write_results(&output, &task, &report)?;
             let result = json!({ "status": Status::Succeeded, "warnings": warnings(&report), "versions": versions() });

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::{Code, Failure};
+use crate::output::counted;
 use crate::request::{self, Body, Flags};
 use crate::units;
 
@@ -136,7 +137,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     for warning in &report.warnings {
         context.output.warning(&warning.to_string());
     }
-    context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
+    let frames = counted(report.n_frames, "frame");
+    context.output.note(&format!("{} of {frames} analysed", report.n_analyzed));
     if let Some(folder) = &arguments.output {
         write(folder, &report, arguments.figure_width)?;
     }

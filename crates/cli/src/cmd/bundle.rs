@@ -163,7 +163,8 @@ fn check(context: &Context, path: &Path) -> Result<(), Failure> {
         context.output.note(&format!("it has no {CRATE}: a service of an earlier version made it"));
     }
     if problems.is_empty() {
-        context.output.note(&format!("{n_files} files are as they were made"));
+        let are = if n_files == 1 { "file is as it was" } else { "files are as they were" };
+        context.output.note(&format!("{n_files} {are} made"));
         return Ok(());
     }
     let things =

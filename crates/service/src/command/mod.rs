@@ -40,7 +40,7 @@ use crate::log::Log;
 use crate::market;
 use crate::random;
 use crate::record::Role;
-use crate::shown::{in_bytes, quoted, to_the_second};
+use crate::shown::{counted, in_bytes, quoted, to_the_second};
 use check::{Kind, Report};
 use deed::deed;
 use list::List;
@@ -494,9 +494,9 @@ fn backup(config: &Config, clock: &Clock, folder: &Path) -> Result<u8> {
     for lost in &copied.lost {
         say(&format!("lost: {lost}"));
     }
-    let objects = copied.objects;
+    let objects = counted(copied.objects, "object");
     let bytes = in_bytes(copied.bytes.into());
-    say(&format!("{objects} objects copied, {bytes}: {} is a backup", folder.display()));
+    say(&format!("{objects} copied, {bytes}: {} is a backup", folder.display()));
     Ok(u8::from(!copied.lost.is_empty()))
 }
 
@@ -515,8 +515,10 @@ fn show(report: &Report) -> u8 {
     let orphans = report.findings.iter().filter(|finding| finding.kind == Kind::Orphan).count();
     let damaged = report.findings.len() - orphans;
     say(&format!(
-        "{} files, {} tasks: {damaged} damaged, {orphans} orphans",
-        report.files, report.tasks
+        "{}, {}: {damaged} damaged, {}",
+        counted(report.files, "file"),
+        counted(report.tasks, "task"),
+        counted(orphans, "orphan")
     ));
     u8::from(report.is_damaged())
 }

@@ -15,6 +15,7 @@ use molbox_analysis::{
 
 use super::ligand::{self, Ligand};
 use super::{Format, text_of};
+use crate::shown::counted;
 
 /// How a file is read: a ligand in a PDB file is not looked at as a structure.
 #[derive(Clone, Copy, Debug)]
@@ -184,10 +185,6 @@ fn notice(code: &str, message: String) -> Notice {
     }
 }
 
-fn plural(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 fn structure_warnings(found: &Contents) -> Vec<Notice> {
     let mut warnings = Vec::new();
     if found.n_models > 1 {
@@ -195,7 +192,7 @@ fn structure_warnings(found: &Contents) -> Vec<Notice> {
         warnings.push(notice("model_chosen", message));
     }
     if found.n_located > 0 {
-        let residues = plural(found.n_located, "residue");
+        let residues = counted(found.n_located, "residue");
         let message = format!("{residues} in several locations; the most occupied would be taken");
         warnings.push(notice("location_chosen", message));
     }
@@ -205,13 +202,13 @@ fn structure_warnings(found: &Contents) -> Vec<Notice> {
     let gaps = found.missing.iter().filter(|run| run.place != MissingPlace::Whole);
     warnings.extend(gaps.clone().take(MOST_NAMED).map(|run| gap(run, has_sequence(&run.chain))));
     if let Some(more) = gaps.count().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
-        let message = format!("residues are missing in {}", plural(more, "more place"));
+        let message = format!("residues are missing in {}", counted(more, "more place"));
         warnings.push(notice("residues_missing", message));
     }
     let removed = found.heterogens.iter().filter_map(fate);
     warnings.extend(removed.clone().take(MOST_NAMED));
     if let Some(more) = removed.count().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
-        let message = format!("{} may be removed", plural(more, "more kind of residue"));
+        let message = format!("{} may be removed", counted(more, "more kind of residue"));
         warnings.push(notice("heterogen_removed", message));
     }
     warnings
@@ -227,7 +224,7 @@ fn gap(run: &MissingRun, has_sequence: bool) -> Notice {
         1 => run.first.clone(),
         _ => format!("{} to {}", run.first, run.last),
     };
-    let what = format!("{} of {chain} ({range})", plural(run.count, "residue"));
+    let what = format!("{} of {chain} ({range})", counted(run.count, "residue"));
     let are = if run.count == 1 { "is" } else { "are" };
     let (code, message) = match run.place {
         MissingPlace::Start | MissingPlace::Whole => {

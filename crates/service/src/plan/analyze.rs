@@ -20,6 +20,7 @@ use crate::plan::estimate::unknown;
 use crate::record::{Kind, Status, Task};
 use crate::registered;
 use crate::runner::output::Output;
+use crate::shown::counted;
 
 const TRAJECTORY: &str = "production.dcd";
 /// Formats of what names atoms and says where they are, of what names them, and of what has frames.
@@ -440,7 +441,11 @@ impl AnalyzePlan {
         if let Some(given) = &self.trajectory {
             let (n_atoms, _) = given.size(app).await?;
             if n_atoms != topology.n_atoms() {
-                let msg = format!("has {n_atoms} atoms, its topology {}", topology.n_atoms());
+                let msg = format!(
+                    "has {}, its topology {}",
+                    counted(n_atoms, "atom"),
+                    topology.n_atoms()
+                );
                 return Err(ApiError::invalid_body("value_error", vec![loc("trajectory")], msg));
             }
         }

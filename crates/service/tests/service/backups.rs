@@ -137,7 +137,7 @@ async fn a_second_backup_copies_what_is_new_and_drops_what_is_gone() {
     assert!(backup().starts_with("0 objects copied, 0 bytes"));
     molbox.file_delete().file_id(&gone.file_id).send().await.unwrap();
     molbox.upload(example("1vii.pdb")).name("new").await.unwrap();
-    assert!(backup().starts_with("1 objects copied, "));
+    assert!(backup().starts_with("1 object copied, "));
     assert_eq!(fs::read_dir(to.join("objects/files")).unwrap().count(), 2);
     assert!(molboxd(&to, &["check"]).1.ends_with("2 files, 0 tasks: 0 damaged, 0 orphans\n"));
 

@@ -403,7 +403,7 @@ async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
     let record = molbox.job_cancel().job_id(job.as_str()).send().await.unwrap().into_inner();
     assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
     wait_until(&molbox, &job, |job| job.status.as_str() == "cancelled").await;
-    assert_eq!(service.command(&["check"]), "1 files, 2 tasks: 0 damaged, 0 orphans");
+    assert_eq!(service.command(&["check"]), "1 file, 2 tasks: 0 damaged, 0 orphans");
     // A copy of it all, put into a bucket that is empty.
     let copy = folder.path().join("copy");
     let said = service.command(&["backup", copy.to_str().unwrap()]);
@@ -418,7 +418,7 @@ async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
     }
     let output = restore.arg("restore").arg(&copy).output().unwrap();
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(said.contains("1 files, 2 tasks: 0 damaged, 0 orphans"), "{said}");
+    assert!(said.contains("1 file, 2 tasks: 0 damaged, 0 orphans"), "{said}");
 
     molbox.file_delete().file_id(files_of(&molbox).await[0].as_str()).send().await.unwrap();
     let before = seen(&molbox).await;
@@ -458,7 +458,7 @@ async fn what_is_lost_in_a_bucket_and_what_nobody_knows_there_is_found() {
         "the content is missing",
         "the content has the SHA-256",
         "orphan files/nobody-s: no record refers to it",
-        "3 files, 0 tasks: 2 damaged, 1 orphans",
+        "3 files, 0 tasks: 2 damaged, 1 orphan",
     ] {
         assert!(said.contains(part), "{part} is not in: {said}");
     }

@@ -193,7 +193,7 @@ async fn a_check_reads_the_results_that_a_task_goes_on_from() {
     // As one that is tried again, and has not begun.
     let id = system.system_id.as_str();
     service.sql(&format!("update task set status = 'queued' where id = '{id}' returning id"));
-    assert_eq!(service.command(&["check"]), "0 files, 1 tasks: 0 damaged, 0 orphans");
+    assert_eq!(service.command(&["check"]), "0 files, 1 task: 0 damaged, 0 orphans");
     let results = service.objects().join("tasks").join(id);
     let topology = results.join("topology.json.deflate");
     let whole = fs::read(&topology).unwrap();
@@ -205,7 +205,7 @@ async fn a_check_reads_the_results_that_a_task_goes_on_from() {
     assert!(said.contains(&format!("{id}/topology.json.deflate: it is missing")), "{said}");
     // Where another manifest lies there, these are its results already.
     fs::write(results.join("manifest.json.deflate"), "another").unwrap();
-    assert_eq!(service.command(&["check"]), "0 files, 1 tasks: 0 damaged, 0 orphans");
+    assert_eq!(service.command(&["check"]), "0 files, 1 task: 0 damaged, 0 orphans");
     fs::write(topology, whole).unwrap();
     fs::remove_dir_all(results).unwrap();
     let said = service.failing_command(&["check"]);

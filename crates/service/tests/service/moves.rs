@@ -79,7 +79,7 @@ async fn records_move_to_postgresql_and_back_and_nothing_is_lost() {
     let record = molbox.job_cancel().job_id(job.as_str()).send().await.unwrap().into_inner();
     assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
     wait_until(&molbox, &job, |job| job.status.as_str() == "cancelled").await;
-    assert_eq!(service.command(&["check"]), "1 files, 2 tasks: 0 damaged, 0 orphans");
+    assert_eq!(service.command(&["check"]), "1 file, 2 tasks: 0 damaged, 0 orphans");
     let now = service.command(&["audit", "--json"]);
     assert!(now.starts_with(&audit) && now.contains("\"action\":\"move\""), "{now}");
     // Numbers go on: what is new is newest.

@@ -8,6 +8,7 @@ use molbox_plot::{Figure, Line, Panel};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::output::counted;
 
 /// Positions with names of their own; of more the largest are shown.
 const MAX_BARS: usize = 12;
@@ -53,8 +54,8 @@ pub(super) fn losses(report: &Value) -> Option<Figure> {
     Some(Figure {
         title: "Losses of the simulated scenarios".to_owned(),
         subtitle: format!(
-            "{} scenarios, margin date {}, level {} %",
-            losses.len(),
+            "{}, margin date {}, level {} %",
+            counted(losses.len(), "scenario"),
             summary["marginDate"].as_str().unwrap_or_default(),
             (percent * 1e6).round() / 1e6
         ),
@@ -155,10 +156,7 @@ pub(super) fn backtest(backtest: &Backtest, currency: &str) -> Figure {
              Kupiec p = {:.3}, Christoffersen p = {:.3}",
             coverage.exceedances,
             coverage.n_days,
-            match backtest.horizon_days {
-                1 => "a day".to_owned(),
-                n => format!("{n} days"),
-            },
+            counted(backtest.horizon_days, "day"),
             coverage.expected,
             coverage.unconditional.p_value,
             coverage.conditional.p_value

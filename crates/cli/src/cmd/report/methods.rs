@@ -12,6 +12,8 @@ use molbox::workflow::types::{JobRecord, JobSettings, SystemRecord};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::output::counted;
+
 /// How a stage was run, as the worker noted it: `NAME.method.json` of a bundle.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Method {
@@ -248,8 +250,8 @@ fn of_minimisation(jobs: &[&JobRecord]) -> String {
     let said: Vec<String> = minimised
         .filter_map(|stage| {
             Some(format!(
-                "{} steps, from {} to {} kJ/mol{}",
-                stage.steps,
+                "{}, from {} to {} kJ/mol{}",
+                counted(stage.steps, "step"),
                 short(stage.energy_before?.get()),
                 short(stage.energy_after?.get()),
                 stage
@@ -280,9 +282,9 @@ fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
             None => method.stage.clone(),
         };
         let mut stage = format!(
-            "{name}, {} ns ({} steps) at constant {}",
+            "{name}, {} ns ({}) at constant {}",
             short(ns),
-            method.steps,
+            counted(method.steps, "step"),
             match method.ensemble.as_str() {
                 "NPT" => "pressure",
                 _ => "volume",
@@ -293,8 +295,9 @@ fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
             let mask = mask.map(|mask| format!(" (`{mask}`)")).unwrap_or_default();
             let _ = write!(
                 stage,
-                ", {} atoms{mask} held harmonically where they were as it began, {} kJ/mol/nm²",
-                restraint.atoms,
+                ", {}{mask} held harmonically where {} as it began, {} kJ/mol/nm²",
+                counted(restraint.atoms, "atom"),
+                if restraint.atoms == 1 { "it was" } else { "they were" },
                 short(restraint.force)
             );
         }
@@ -381,9 +384,9 @@ fn barostat(barostat: &Barostat) -> String {
         other => other,
     };
     let mut text = format!(
-        "The pressure was kept at {} bar by {name}, every {} steps",
+        "The pressure was kept at {} bar by {name}, every {}",
         short(barostat.pressure_bar),
-        barostat.interval_steps
+        counted(barostat.interval_steps, "step")
     );
     if let Some(tau) = barostat.tau_ps {
         let _ = write!(text, ", with a time constant of {} ps", short(tau));

@@ -29,6 +29,7 @@ use self::logged::Log;
 use self::markdown::escaped;
 use self::measured::Analysis;
 use crate::failure::Failure;
+use crate::output::counted;
 use crate::schema;
 
 /// The page; a run without it is not finished.
@@ -288,7 +289,7 @@ fn files(text: &mut String, index: usize, count: usize, bundle: &Path) -> Result
 /// What a stage wrote, and how fast.
 fn speed(stage: &StageResult) -> String {
     let speed = stage.ns_per_day.map(|speed| format!("{:.1}", speed.get()));
-    format!("{} frames, {} ns/day", stage.frames, shown(speed))
+    format!("{}, {} ns/day", counted(stage.frames, "frame"), shown(speed))
 }
 
 /// What was asked for, with what the service chose where nothing was given.
@@ -318,10 +319,10 @@ fn done(
     if let Some(summary) = &system.summary {
         writeln!(
             text,
-            "- Built `{}`: {} atoms, {} residues, {:.1} nm³, {}, {}.",
+            "- Built `{}`: {}, {}, {:.1} nm³, {}, {}.",
             system.system_id,
-            summary.atoms,
-            summary.residues,
+            counted(summary.atoms, "atom"),
+            counted(summary.residues, "residue"),
             summary.volume.get(),
             summary.force_field,
             summary.water_type
@@ -335,12 +336,13 @@ fn done(
         stages.filter(|stage| stage.name == "minimization").map(|stage| stage.steps).collect();
     if let (Some(least), Some(most)) = (steps.iter().min(), steps.iter().max()) {
         let steps = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        writeln!(text, "- Minimised the energy in {steps} steps.")?;
+        let word = if steps == "1" { "step" } else { "steps" };
+        writeln!(text, "- Minimised the energy in {steps} {word}.")?;
     }
     for stage in parameters.equilibration.iter().flatten() {
         let restraint = stage.restraint_mask.as_ref().map(|mask| {
             format!(
-                ", `{mask}` restrained with {} kJ/mol·nm²",
+                ", `{mask}` restrained with {} kJ/mol/nm²",
                 shown(stage.restraint_force.map(number))
             )
         });
@@ -353,8 +355,8 @@ fn done(
         let time = shown(stage.time.map(number));
         writeln!(
             text,
-            "- Produced {time} ns, {kind}, a frame every {} steps.",
-            shown(stage.traj_freq)
+            "- Produced {time} ns, {kind}, a frame every {}.",
+            stage.traj_freq.map_or_else(|| "? steps".to_owned(), |every| counted(every, "step"))
         )?;
     }
     if run.replicas.iter().any(|replica| replica.tables.is_some()) {
@@ -566,8 +568,8 @@ mod tests {
              - Built `box_77jpjj2n2sksrj1kkw21`: 7845 atoms, 2463 residues, 85.1 nm³, amber14, \
              tip3p.\n  Molecules: 9 CL, 7 NA, 1 protein, 2411 water.\n\
              - Minimised the energy in 1187 steps.\n\
-             - Equilibrated: NVT, 0.1 ns, `!:HOH,NA,CL&!@/H` restrained with 1000.0 kJ/mol·nm².\n\
-             - Equilibrated: NPT, 0.2 ns, `@CA` restrained with 1000.0 kJ/mol·nm².\n\
+             - Equilibrated: NVT, 0.1 ns, `!:HOH,NA,CL&!@/H` restrained with 1000.0 kJ/mol/nm².\n\
+             - Equilibrated: NPT, 0.2 ns, `@CA` restrained with 1000.0 kJ/mol/nm².\n\
              - Produced 10.0 ns, NPT, a frame every 5000 steps.\n\n\
              ## Results\n\n\
              | replica | job | seed | engine | platform | production | results |\n\
