@@ -740,7 +740,7 @@ type EquilibrationSettings struct {
 	// LogFreq As in `EquilibrationStep`, in steps.
 	LogFreq *int64 `json:"log_freq,omitempty"`
 
-	// RestraintForce As in `EquilibrationStep`, in kJ/mol·nm².
+	// RestraintForce As in `EquilibrationStep`, in kJ/mol/nm².
 	RestraintForce *float64 `json:"restraint_force,omitempty"`
 
 	// RestraintMask As in `EquilibrationStep`.
@@ -761,7 +761,7 @@ type EquilibrationStep struct {
 	// LogFreq Log write frequency, in steps, counted from the start of the stage; 0 for no log. Default: 1000, or once at the end of a shorter stage.
 	LogFreq *int64 `json:"log_freq,omitempty"`
 
-	// RestraintForce Force constant k of the harmonic restraint k/2·|x − x₀|² to the positions at the start of the stage, in kJ/mol·nm²; above 0 it needs a `restraint_mask`. Default: 0; 1000 when there is a restraint_mask.
+	// RestraintForce Force constant k of the harmonic restraint k/2·|x − x₀|² to the positions at the start of the stage, in kJ/mol/nm² (in the interface kJ/mol·nm²); above 0 it needs a `restraint_mask`. Default: 0; 1000 when there is a restraint_mask.
 	RestraintForce *float64 `json:"restraint_force,omitempty"`
 
 	// RestraintMask Atom-selection mask of the atoms to restrain, in the Amber syntax, for example `:1-20@CA` or `!:HOH,NA,CL&!@/H`. Default: no restraint.
@@ -1025,7 +1025,7 @@ type JobCreateParams struct {
 	// Engine The program that runs the stages. Default: what the service is set to, `auto` unless its operator chose another.
 	Engine *Engines `json:"engine,omitempty"`
 
-	// Equilibration Equilibration stages run before production, in order, at most 100; an empty array runs none. Default: three stages of 0.1 ns: NVT with 1000 kJ/mol·nm² on the heavy atoms of the solute, NPT with the same, NPT with 100 kJ/mol·nm² on the backbone (`@N,CA,C,O`, or the heavy atoms of a solute without one).
+	// Equilibration Equilibration stages run before production, in order, at most 100; an empty array runs none. Default: three stages of 0.1 ns: NVT with 1000 kJ/mol/nm² on the heavy atoms of the solute, NPT with the same, NPT with 100 kJ/mol/nm² on the backbone (`@N,CA,C,O`, or the heavy atoms of a solute without one).
 	Equilibration *[]EquilibrationStep `json:"equilibration,omitempty"`
 
 	// EwaldErrorTolerance Error tolerance of the particle-mesh Ewald sum, a relative error of the forces, from 0.000001 to 0.05: beyond these its mesh has no points, or more than memory. Default: 0.0005.
@@ -1040,7 +1040,7 @@ type JobCreateParams struct {
 	// IntegrationTimestep Integration time step, in fs, at most 5. Bonds to hydrogen and water are rigid; above 2.5 fs hydrogens get a mass of 3 Da, taken from the atom they are bonded to. Default: 2.
 	IntegrationTimestep *float64 `json:"integration_timestep,omitempty"`
 
-	// MinimizationSteps Largest number of energy minimization steps before the first stage, of all passes together, at most 1000000000; 0 for no minimization. It ends sooner when it has converged: when net forces are 10 kJ/mol·nm (root mean square), which most systems reach in 500 to 3000 steps. Default: 10000.
+	// MinimizationSteps Largest number of energy minimization steps before the first stage, of all passes together, at most 1000000000; 0 for no minimization. It ends sooner when it has converged: when net forces are 10 kJ/mol/nm (root mean square), which most systems reach in 500 to 3000 steps. Default: 10000.
 	MinimizationSteps *int64 `json:"minimization_steps,omitempty"`
 
 	// NonBondedCutoff Cutoff of the direct-space non-bonded interactions, in nm, at least 0.6 and at most half of the shortest width of the box. Default: 1.
@@ -1779,7 +1779,7 @@ type StageResult struct {
 	// Frames Frames of the stage's trajectory.
 	Frames int64 `json:"frames"`
 
-	// LargestForce Of a minimization, the largest net force on an atom after it, in kJ/mol·nm, without what rigid bonds take up.
+	// LargestForce Of a minimization, the largest net force on an atom after it, in kJ/mol/nm, without what rigid bonds take up.
 	LargestForce *float64 `json:"largest_force,omitempty"`
 
 	// Name `minimization`, `equilibration_1` and so on, or `production`.
@@ -1842,7 +1842,7 @@ type SystemBuildRequest struct {
 	// BoxShape Shape of the periodic box: `cube`, `rectangular`, `dodecahedron` or `octahedron`. A membrane's box is always rectangular. Default: cube.
 	BoxShape *string `json:"box_shape,omitempty"`
 
-	// Built Registered files of a system that another program has built, by id or name, at most 50: of Amber a `prmtop` and an `inpcrd`; of GROMACS a `top` and a `gro`, with what the `top` includes in a `zip`; of CHARMM or NAMD a `psf`, a `crd` or `pdb`, and the parameters (`prm`, `rtf`, `str`), with the box in a `pdb` or `xsc`; of OpenMM a serialized `System` (`xml`) and a `pdb` or `cif`. A `zip` may hold all of them. Beside it only `box_name` and `seed` can be given. Default: none.
+	// Built Registered files of a system that another program has built, by id or name, at most 50: of Amber a `prmtop` and an `inpcrd`; of GROMACS a `top` and a `gro`, with what the `top` includes in a `zip`; of CHARMM or NAMD a `psf`, a `crd` or `pdb`, and the parameters (`prm`, `rtf`, `str`), with the box in a `pdb` or `xsc`; of OpenMM a serialized `System` (`xml`) and a `pdb` or `cif`. A `zip` may hold all of them. Beside it only `box_name`, `seed` and `priority` can be given. Default: none.
 	Built *[]string `json:"built,omitempty"`
 
 	// ChainId Chains of the protein file to keep, by identifier, separated by commas; it needs a protein. Default: all.

@@ -132,7 +132,7 @@ FIELDS: dict[str, dict[str, Field]] = {
         "log_freq": {},
         "type": {},
         "restraint_force": {
-            "unit": "kJ/mol·nm²"
+            "unit": "kJ/mol/nm²"
         },
         "restraint_mask": {}
     },

@@ -18,7 +18,7 @@ _DIMENSIONS: list[dict[str, tuple[float, float]]] = [
     {"degrees": (1, 1), "deg": (1, 1), "°": (1, 1), "rad": (180 / math.pi, 1)},
     {"ps⁻¹": (1, 1), "1/ps": (1, 1), "/ps": (1, 1), "ps^-1": (1, 1), "1/ns": (1, 1e3)}
     | {"/ns": (1, 1e3), "1/fs": (1e3, 1), "/fs": (1e3, 1)},
-    {"kJ/mol·nm²": (1, 1), "kJ/mol/nm²": (1, 1), "kJ/mol/nm^2": (1, 1), "kJ/mol/nm2": (1, 1)}
+    {"kJ/mol/nm²": (1, 1), "kJ/mol·nm²": (1, 1), "kJ/mol/nm^2": (1, 1), "kJ/mol/nm2": (1, 1)}
     | {"kcal/mol/Å²": (418.4, 1), "kcal/mol/A^2": (418.4, 1), "kcal/mol/A2": (418.4, 1)},
     {"bar·nm": (1, 1), "bar*nm": (1, 1), "mN/m": (10, 1)},
 ]
@@ -28,7 +28,7 @@ _PINT = {
     "degrees": "degree",
     "bar·nm": "bar*nanometer",
     "mol/L": "mol/liter",
-    "kJ/mol·nm²": "kilojoule/mol/nanometer**2",
+    "kJ/mol/nm²": "kilojoule/mol/nanometer**2",
 }
 _TEXT = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*")
 
@@ -97,5 +97,5 @@ def _openmm(unit: str) -> Any:
         "ps⁻¹": u.picosecond**-1,
         "degrees": u.degree,
         "bar·nm": u.bar * u.nanometer,
-        "kJ/mol·nm²": u.kilojoule_per_mole / u.nanometer**2,
+        "kJ/mol/nm²": u.kilojoule_per_mole / u.nanometer**2,
     }[unit]

@@ -515,7 +515,7 @@ class EquilibrationSettings(BaseModel):
     """
     restraint_force: float | None = None
     """
-    As in `EquilibrationStep`, in kJ/mol·nm².
+    As in `EquilibrationStep`, in kJ/mol/nm².
     """
     restraint_mask: str | None = None
     """
@@ -1331,7 +1331,7 @@ class StageResult(BaseModel):
     """
     largest_force: float | None = None
     """
-    Of a minimization, the largest net force on an atom after it, in kJ/mol·nm, without what rigid bonds take up.
+    Of a minimization, the largest net force on an atom after it, in kJ/mol/nm, without what rigid bonds take up.
     """
 
 

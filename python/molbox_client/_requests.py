@@ -291,7 +291,7 @@ class EquilibrationStep(BaseModel):
     """
     restraint_force: Annotated[float | None, Field(ge=0.0)] = None
     """
-    Force constant k of the harmonic restraint k/2·|x − x₀|² to the positions at the start of the stage, in kJ/mol·nm²; above 0 it needs a `restraint_mask`. Default: 0; 1000 when there is a restraint_mask.
+    Force constant k of the harmonic restraint k/2·|x − x₀|² to the positions at the start of the stage, in kJ/mol/nm² (in the interface kJ/mol·nm²); above 0 it needs a `restraint_mask`. Default: 0; 1000 when there is a restraint_mask.
 
     """
     restraint_mask: str | None = None
@@ -515,7 +515,7 @@ class SystemBuildRequest(BaseModel):
     """
     built: Annotated[list[str] | None, Field(max_length=50)] = None
     """
-    Registered files of a system that another program has built, by id or name, at most 50: of Amber a `prmtop` and an `inpcrd`; of GROMACS a `top` and a `gro`, with what the `top` includes in a `zip`; of CHARMM or NAMD a `psf`, a `crd` or `pdb`, and the parameters (`prm`, `rtf`, `str`), with the box in a `pdb` or `xsc`; of OpenMM a serialized `System` (`xml`) and a `pdb` or `cif`. A `zip` may hold all of them. Beside it only `box_name` and `seed` can be given. Default: none.
+    Registered files of a system that another program has built, by id or name, at most 50: of Amber a `prmtop` and an `inpcrd`; of GROMACS a `top` and a `gro`, with what the `top` includes in a `zip`; of CHARMM or NAMD a `psf`, a `crd` or `pdb`, and the parameters (`prm`, `rtf`, `str`), with the box in a `pdb` or `xsc`; of OpenMM a serialized `System` (`xml`) and a `pdb` or `cif`. A `zip` may hold all of them. Beside it only `box_name`, `seed` and `priority` can be given. Default: none.
 
     """
     chain_id: str | None = None
@@ -725,7 +725,7 @@ class JobCreateParams(BaseModel):
         None
     )
     """
-    Equilibration stages run before production, in order, at most 100; an empty array runs none. Default: three stages of 0.1 ns: NVT with 1000 kJ/mol·nm² on the heavy atoms of the solute, NPT with the same, NPT with 100 kJ/mol·nm² on the backbone (`@N,CA,C,O`, or the heavy atoms of a solute without one).
+    Equilibration stages run before production, in order, at most 100; an empty array runs none. Default: three stages of 0.1 ns: NVT with 1000 kJ/mol/nm² on the heavy atoms of the solute, NPT with the same, NPT with 100 kJ/mol/nm² on the backbone (`@N,CA,C,O`, or the heavy atoms of a solute without one).
 
     """
     production: ProductionParams | None = None
@@ -765,7 +765,7 @@ class JobCreateParams(BaseModel):
     """
     minimization_steps: Annotated[int | None, Field(ge=0, le=1000000000)] = None
     """
-    Largest number of energy minimization steps before the first stage, of all passes together, at most 1000000000; 0 for no minimization. It ends sooner when it has converged: when net forces are 10 kJ/mol·nm (root mean square), which most systems reach in 500 to 3000 steps. Default: 10000.
+    Largest number of energy minimization steps before the first stage, of all passes together, at most 1000000000; 0 for no minimization. It ends sooner when it has converged: when net forces are 10 kJ/mol/nm (root mean square), which most systems reach in 500 to 3000 steps. Default: 10000.
 
     """
     trajectory_output_format: Literal["dcd"] | None = None

@@ -266,5 +266,5 @@ def _stage(stage: Mapping[str, Any], time_ns: float) -> str:
     ensemble = {"NPT": "constant pressure", "NVT": "constant volume"}.get(stage.get("type", ""))
     text = f"{time_ns:g} ns" + (f" at {ensemble}" if ensemble else "")
     if mask := stage.get("restraint_mask"):
-        text += f", with {stage.get('restraint_force', 0):g} kJ/mol·nm² on {mask}"
+        text += f", with {stage.get('restraint_force', 0):g} kJ/mol/nm² on {mask}"
     return text

@@ -911,7 +911,7 @@ def test_tables_of_an_analysis_keep_their_units() -> None:
 def test_what_to_cite_is_a_paragraph_and_the_references_of_the_record() -> None:
     text = molbox.Job(unreachable(), example("job_view.200.succeeded.json")).cite()
     assert "with molbox and OpenMM. The temperature was 310 K. The time step was 4 fs." in text
-    assert "equilibrated for 0.1 ns at constant volume, with 1000 kJ/mol·nm² on !:HOH" in text
+    assert "equilibrated for 0.1 ns at constant volume, with 1000 kJ/mol/nm² on !:HOH" in text
     assert text.count("\n- ") == 9
 
 

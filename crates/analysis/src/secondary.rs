@@ -48,7 +48,7 @@ const CA: usize = 1;
 const C: usize = 2;
 const O: usize = 3;
 
-/// q₁·q₂·f in kcal/mol·Å: 0.42 e on C and O, 0.20 e on N and H.
+/// q₁·q₂·f in kcal·Å/mol: 0.42 e on C and O, 0.20 e on N and H.
 const COUPLING: f64 = 0.42 * 0.20 * 332.0;
 
 /// Weakest hydrogen bond, in kcal/mol.

@@ -136,7 +136,7 @@ mod tests {
             ("bytes", "used", Some("bytes")),
             ("files", "used", None),
             ("", "temperature", Some("K")),
-            ("[0]", "restraint_force", Some("kJ/mol·nm²")),
+            ("[0]", "restraint_force", Some("kJ/mol/nm²")),
             // Some have one, and it is not known which this is.
             ("elsewhere", "length", None),
         ] {

@@ -23,7 +23,7 @@ const DIMENSIONS: [&[(&[&str], f64, f64)]; 11] = [
     &[(&["nm"], 1.0, 1.0), (&["Å", "Å", "A", "angstrom"], 1.0, 10.0), (&["pm"], 1.0, 1e3)],
     &[(&["mol/L", "M"], 1.0, 1.0), (&["mmol/L", "mM"], 1.0, 1e3)],
     &[
-        (&["kJ/mol·nm²", "kJ/mol/nm²", "kJ/mol/nm^2", "kJ/mol/nm2"], 1.0, 1.0),
+        (&["kJ/mol/nm²", "kJ/mol·nm²", "kJ/mol/nm^2", "kJ/mol/nm2"], 1.0, 1.0),
         (&["kcal/mol/Å²", "kcal/mol/A^2", "kcal/mol/A2"], 418.4, 1.0),
     ],
     &[
@@ -156,7 +156,7 @@ mod tests {
             ("37°C", "K", 310.15),
             ("1 atm", "bar", 1.01325),
             ("1 /ps", "ps⁻¹", 1.0),
-            ("2.39 kcal/mol/A^2", "kJ/mol·nm²", 2.39 * 418.4),
+            ("2.39 kcal/mol/A^2", "kJ/mol/nm²", 2.39 * 418.4),
             ("1e-3ns", "ns", 1e-3),
             ("-1", "ns", -1.0),
         ] {

@@ -11,7 +11,7 @@ pub fn page(text: &str) -> Result<String> {
     let mut out = "# Presets, value by value\n\nWhat `molbox run --preset` begins with; a file \
                    (`--file`) and flags override it. What a preset leaves out has the default \
                    of the [field](api/schemas.md). Times are in ns, forces of restraints in \
-                   kJ/mol·nm², paddings in nm, time steps in fs, frequencies in steps. \
+                   kJ/mol/nm², paddings in nm, time steps in fs, frequencies in steps. \
                    [Why these](../explanation/defaults.md).\n"
         .to_owned();
     // In the order of the file, from the quickest on.

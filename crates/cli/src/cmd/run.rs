@@ -376,7 +376,7 @@ fn estimated(estimate: &Value) -> Map<String, Value> {
     members
 }
 
-/// A stage in a line: `NVT, 0.1 ns, log every 1000 steps, 200 kJ/mol·nm² on @CA`.
+/// A stage in a line: `NVT, 0.1 ns, log every 1000 steps, 200 kJ/mol/nm² on @CA`.
 fn stage_line(stage: &Value) -> String {
     let number = |field: &str| stage[field].as_f64().unwrap_or_default();
     let mut parts = vec![
@@ -390,7 +390,7 @@ fn stage_line(stage: &Value) -> String {
         }
     }
     if let Some(mask) = stage["restraint_mask"].as_str() {
-        parts.push(format!("{} kJ/mol·nm² on {mask}", number("restraint_force")));
+        parts.push(format!("{} kJ/mol/nm² on {mask}", number("restraint_force")));
     }
     parts.join(", ")
 }
