@@ -100,6 +100,16 @@ export function goInstead(to: string): void {
   dispatchEvent(new PopStateEvent("popstate"));
 }
 
+/** What is kept with this entry of the window's history. */
+export function keptHere(): Readonly<Record<string, unknown>> {
+  return (history.state as Record<string, unknown> | null) ?? {};
+}
+
+/** Keeps other things with it. */
+export function keepHere(state: Readonly<Record<string, unknown>>): void {
+  history.replaceState(state, "");
+}
+
 /** The portal from its beginning, with nothing kept of what was shown before. */
 export function startAgain(): void {
   sessionStorage.clear();
