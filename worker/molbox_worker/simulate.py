@@ -65,7 +65,7 @@ def _gromacs(simulation: Simulation, spec: SimulateTask) -> Gromacs | None:
         return None
     found = program.find(spec.gromacs)
     if found:
-        simulation.task.log(f"GROMACS {found.version}, {found.simd}, threads {spec.threads}")
+        simulation.task.log(f"GROMACS {found.version}, {found.simd}, {spec.threads} threads")
     elif wanted == GROMACS:
         raise TaskError(
             "engine_missing",

@@ -119,7 +119,7 @@ class StageRun:
                 ended=simulation.ended,
             )
         simulation.report(self._index + 1, stage.name, stage.steps, stage.steps, is_end=True)
-        simulation.task.log(f"{stage.name}: steps {stage.steps}, frames {n_frames}, {seconds:.1f} s")
+        simulation.task.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
 
     def _write_excerpt(self, context: openmm.Context) -> None:
         """Write the frames and the last structure of the atoms that have files of their own.
