@@ -535,7 +535,7 @@ pub(crate) fn wait_for<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T
         if let Some(value) = state() {
             return value;
         }
-        assert!(start.elapsed() < Duration::from_secs(120), "it did not come about that {what}");
+        assert!(start.elapsed() < Duration::from_secs(300), "it did not come about that {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
