@@ -1,5 +1,6 @@
-//! What the pages of the built site are checked for.
+//! What the pages of the built site are checked for, and how they are made smaller and easier to read.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
@@ -239,15 +240,49 @@ fn reached(links: &BTreeMap<&Path, BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
 
 /// A page without what indents its lines, a fifth of it; code is left as it is.
 pub fn without_indents(html: &str) -> String {
+    outside_blocks(html, joined_lines)
+}
+
+/// A page with options of commands in elements of their own, which its style keeps whole: browsers
+/// break lines behind dashes.
+pub fn with_whole_options(html: &str) -> String {
+    outside_blocks(html, |text| {
+        let mut out = String::with_capacity(text.len());
+        for (n, part) in text.split("<code>").enumerate() {
+            let (code, after) = match part.split_once("</code>") {
+                Some((code, after)) if n > 0 => (code, after),
+                _ => ("", part),
+            };
+            if n > 0 {
+                let words: Vec<_> = code.split(' ').map(whole_option).collect();
+                out += &format!("<code>{}</code>", words.join(" "));
+            }
+            out += after;
+        }
+        out
+    })
+}
+
+/// A word of code, in an element if it is an option.
+fn whole_option(word: &str) -> Cow<'_, str> {
+    if word.starts_with("--") && !word.contains('<') {
+        Cow::Owned(format!("<span class=option>{word}</span>"))
+    } else {
+        Cow::Borrowed(word)
+    }
+}
+
+/// A page changed where it is no block of code.
+fn outside_blocks(html: &str, change: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(html.len());
     let mut rest = html;
     while let Some(start) = rest.find("<pre") {
         let end = rest[start..].find("</pre>").map_or(rest.len(), |length| start + length);
-        out += &joined_lines(&rest[..start]);
+        out += &change(&rest[..start]);
         out += &rest[start..end];
         rest = &rest[end..];
     }
-    out + &joined_lines(rest)
+    out + &change(rest)
 }
 
 /// Lines without blanks before them, and without empty ones; where there was a break stays one.
@@ -289,6 +324,17 @@ mod tests {
     fn lines_lose_their_indents_and_code_does_not() {
         let html = "<p>\n   a\n\n  b</p>\n  <pre>\n    c\n\n</pre>\n   <p>d\n  ";
         assert_eq!(without_indents(html), "<p>\na\nb</p>\n<pre>\n    c\n\n</pre>\n<p>d\n");
+    }
+
+    #[test]
+    fn options_are_kept_whole_in_sentences_and_blocks_stay_as_they_are() {
+        let html = "<p>--a <code>b --c=d e</code>, <code>-</code></p><pre><code>b --c</code></pre>";
+        assert_eq!(
+            with_whole_options(html),
+            "<p>--a <code>b <span class=option>--c=d</span> e</code>, <code>-</code></p>\
+             <pre><code>b --c</code></pre>"
+        );
+        assert_eq!(with_whole_options("<code><a>--b</a></code>"), "<code><a>--b</a></code>");
     }
 
     #[test]

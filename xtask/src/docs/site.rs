@@ -92,13 +92,14 @@ fn build() -> Result<PathBuf> {
             fs::remove_file(path)?;
         }
     }
-    move_scripts_out(&built)?;
+    settle_pages(&built)?;
     check(&built)?;
     Ok(built)
 }
 
-/// Puts scripts of the theme that stand in pages into files: the service allows no others.
-fn move_scripts_out(built: &Path) -> Result<()> {
+/// Puts scripts of the theme that stand in pages into files, as the service allows no others, and
+/// makes the pages smaller and easier to read.
+fn settle_pages(built: &Path) -> Result<()> {
     for path in portal::files(built)?.iter().filter(|path| is_page(path)) {
         let html = read(&built.join(path))?;
         let up = "../".repeat(path.components().count() - 1);
@@ -113,7 +114,8 @@ fn move_scripts_out(built: &Path) -> Result<()> {
             out += &format!("{before}<script src=\"{up}{name}\"></script>");
             rest = after;
         }
-        write(&built.join(path), html::without_indents(&(out + rest)))?;
+        let html = html::without_indents(&(out + rest));
+        write(&built.join(path), html::with_whole_options(&html))?;
     }
     Ok(())
 }
