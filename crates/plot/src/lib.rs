@@ -1,7 +1,7 @@
 //! Plots of quantities over time or residues, panels below each other with one horizontal axis,
 //! and maps.
 //!
-//! A figure is drawn once, as SVG; PNG and PDF are made of that. The font is part of the crate, so
+//! A figure is laid out once; SVG, PNG and PDF show the same shapes. The font is part of the crate, so
 //! that a picture looks the same on a machine without any.
 
 mod along;
@@ -10,6 +10,7 @@ mod figure;
 mod layout;
 mod log;
 mod map;
+mod paths;
 mod pdf;
 mod picture;
 mod states;

@@ -1,24 +1,29 @@
-//! Shapes as PDF: the paths that usvg makes of the SVG, which are those of the PNG too.
+//! Paths as PDF.
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use pdf_writer::types::{LineCapStyle, LineJoinStyle};
 use pdf_writer::{Content, Filter, Finish as _, Pdf, Rect, Ref, TextStr};
-use resvg::tiny_skia::{Path, PathSegment, Point, Transform};
-use resvg::usvg::{Group, LineCap, LineJoin, Node, Paint, Path as Drawn, Stroke, Tree};
+use tiny_skia::{LineCap, LineJoin, Path, PathSegment, Point, Stroke};
+
+use crate::layout::Layout;
+use crate::paths::{Drawn, Group, groups};
+use crate::svg::DASHES;
 
 const POINTS_PER_MM: f64 = 72.0 / 25.4;
 /// Of ten levels: more take much longer for some percent.
 const COMPRESSION: u8 = 6;
 
 /// A page as wide as this, in mm, with all that is drawn.
-pub(crate) fn draw(tree: &Tree, title: &str, width_mm: f64) -> Vec<u8> {
-    let size = tree.size();
-    let scale = (POINTS_PER_MM * width_mm) as f32 / size.width();
-    let (width, height) = (scale * size.width(), scale * size.height());
+pub(crate) fn draw(layout: &Layout, title: &str, width_mm: f64) -> Vec<u8> {
+    let scale = POINTS_PER_MM * width_mm / layout.width;
+    let [width, height] = [layout.width, layout.height].map(|length| (scale * length) as f32);
+    let scale = scale as f32;
     let mut content = Content::new();
     // The vertical axis of PDF points up.
     content.transform([scale, 0.0, 0.0, -scale, 0.0, height]);
-    add_group(&mut content, tree.root());
+    for group in groups(layout) {
+        add_group(&mut content, &group);
+    }
     let drawn = compress_to_vec_zlib(&content.finish(), COMPRESSION);
 
     let [catalog, pages, page, stream, info] = [1, 2, 3, 4, 5].map(Ref::new);
@@ -34,78 +39,47 @@ pub(crate) fn draw(tree: &Tree, title: &str, width_mm: f64) -> Vec<u8> {
     pdf.finish()
 }
 
-fn add_group(content: &mut Content, group: &Group) {
+fn add_group(content: &mut Content, Group { clip, drawn }: &Group) {
     content.save_state();
-    transform(content, group.transform());
-    if let Some(clip) = group.clip_path() {
-        add_clip(content, clip.root(), clip.transform());
+    if let Some(clip) = clip {
+        add_outline(content, clip);
         content.clip_nonzero();
         content.end_path();
     }
-    for node in group.children() {
-        match node {
-            Node::Group(group) => add_group(content, group),
-            Node::Path(path) => add_path(content, path),
-            Node::Text(text) => add_group(content, text.flattened()),
-            Node::Image(_) => unreachable!("figures have no images"),
-        }
+    for drawn in drawn {
+        add(content, drawn);
     }
     content.restore_state();
 }
 
-/// The outlines of what is seen. They have no state of their own, as that would end the clipping.
-fn add_clip(content: &mut Content, group: &Group, outer: Transform) {
-    let here = outer.pre_concat(group.transform());
-    for node in group.children() {
-        match node {
-            Node::Group(group) => add_clip(content, group, here),
-            Node::Path(path) => {
-                if let Some(path) = path.data().clone().transform(here) {
-                    add_outline(content, &path);
-                }
-            }
-            Node::Text(_) | Node::Image(_) => unreachable!("figures are cut by rectangles"),
-        }
-    }
-}
-
-fn add_path(content: &mut Content, path: &Drawn) {
-    let fill = path.fill().map(|fill| rgb(fill.paint()));
-    let stroke = path.stroke();
-    if !path.is_visible() {
-        return;
-    }
-    if let Some([red, green, blue]) = fill {
-        content.set_fill_rgb(red, green, blue);
-    }
+fn add(content: &mut Content, Drawn { path, color, stroke, .. }: &Drawn) {
+    let [red, green, blue] = color.map(|part| f32::from(part) / 255.0);
     if let Some(stroke) = stroke {
+        content.set_stroke_rgb(red, green, blue);
         set_stroke(content, stroke);
+        add_outline(content, path);
+        content.stroke();
+    } else {
+        content.set_fill_rgb(red, green, blue);
+        add_outline(content, path);
+        content.fill_nonzero();
     }
-    add_outline(content, path.data());
-    match (fill, stroke) {
-        (Some(_), Some(_)) => content.fill_nonzero_and_stroke(),
-        (Some(_), None) => content.fill_nonzero(),
-        (None, Some(_)) => content.stroke(),
-        (None, None) => content.end_path(),
-    };
 }
 
 fn set_stroke(content: &mut Content, stroke: &Stroke) {
-    let [red, green, blue] = rgb(stroke.paint());
-    content.set_stroke_rgb(red, green, blue);
-    content.set_line_width(stroke.width().get());
-    content.set_line_cap(match stroke.linecap() {
+    content.set_line_width(stroke.width);
+    content.set_line_cap(match stroke.line_cap {
         LineCap::Butt => LineCapStyle::ButtCap,
         LineCap::Round => LineCapStyle::RoundCap,
         LineCap::Square => LineCapStyle::ProjectingSquareCap,
     });
-    content.set_line_join(match stroke.linejoin() {
+    content.set_line_join(match stroke.line_join {
         LineJoin::Miter | LineJoin::MiterClip => LineJoinStyle::MiterJoin,
         LineJoin::Round => LineJoinStyle::RoundJoin,
         LineJoin::Bevel => LineJoinStyle::BevelJoin,
     });
-    let dashes = stroke.dasharray().unwrap_or_default().iter().copied();
-    content.set_dash_pattern(dashes, stroke.dashoffset());
+    let dashes = if stroke.dash.is_some() { DASHES.as_slice() } else { &[] };
+    content.set_dash_pattern(dashes.iter().copied(), 0.0);
 }
 
 fn add_outline(content: &mut Content, path: &Path) {
@@ -139,15 +113,4 @@ fn add_outline(content: &mut Content, path: &Path) {
 
 fn two_thirds(Point { x, y }: Point) -> Point {
     Point::from_xy(x * 2.0 / 3.0, y * 2.0 / 3.0)
-}
-
-fn transform(content: &mut Content, Transform { sx, kx, ky, sy, tx, ty }: Transform) {
-    if !(Transform { sx, kx, ky, sy, tx, ty }).is_identity() {
-        content.transform([sx, ky, kx, sy, tx, ty]);
-    }
-}
-
-fn rgb(paint: &Paint) -> [f32; 3] {
-    let Paint::Color(color) = paint else { unreachable!("figures have plain colours") };
-    [color.red, color.green, color.blue].map(|part| f32::from(part) / 255.0)
 }

@@ -1,12 +1,10 @@
 //! A figure as SVG, as PNG, and as PDF.
 
-use std::sync::{Arc, OnceLock};
-
-use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{self, Tree};
+use tiny_skia::{Color, FillRule, Mask, Paint, Pixmap, Transform};
 
 use crate::figure::Figure;
-use crate::{layout, pdf, svg, text};
+use crate::paths::{Drawn, Group};
+use crate::{layout, paths, pdf, svg};
 
 /// Pixels of a PNG for each unit of length of the SVG, so that it is sharp on paper and on screens
 /// of today.
@@ -20,28 +18,20 @@ impl Figure {
 
     /// The figure as PDF, a page of its size in print, its texts as outlines.
     pub fn pdf(&self) -> Vec<u8> {
-        pdf::draw(&self.tree(), &self.title, self.width.mm())
-    }
-
-    fn tree(&self) -> Tree {
-        let options = usvg::Options {
-            font_family: text::FAMILY.to_owned(),
-            fontdb: fonts(),
-            ..usvg::Options::default()
-        };
-        Tree::from_str(&self.svg(), &options).expect("what is drawn is SVG")
+        pdf::draw(&layout::Layout::of(self), &self.title, self.width.mm())
     }
 
     /// The figure as PNG, opaque: the SVG in twice as many pixels each way.
     pub fn png(&self) -> Vec<u8> {
-        let tree = self.tree();
-        let size = tree.size().to_int_size();
-        let width = SCALE * size.width();
-        let height = SCALE * size.height();
+        let layout = layout::Layout::of(self);
+        let [width, height] =
+            [layout.width, layout.height].map(|length| SCALE * length.ceil() as u32);
         let mut pixels = Pixmap::new(width, height).expect("a figure has an extent");
-        let scale = Transform::from_scale(SCALE as f32, SCALE as f32);
-        resvg::render(&tree, scale, &mut pixels.as_mut());
-        // The white rectangle behind all leaves nothing to shine through.
+        pixels.fill(Color::WHITE);
+        for group in paths::groups(&layout) {
+            paint(&mut pixels, &group);
+        }
+        // The white sheet leaves nothing to shine through.
         let colours: Vec<u8> = pixels
             .data()
             .chunks_exact(4)
@@ -73,13 +63,21 @@ fn encode(
     Ok(bytes)
 }
 
-fn fonts() -> Arc<usvg::fontdb::Database> {
-    static FONTS: OnceLock<Arc<usvg::fontdb::Database>> = OnceLock::new();
-    FONTS.get_or_init(load_fonts).clone()
-}
-
-fn load_fonts() -> Arc<usvg::fontdb::Database> {
-    let mut fonts = usvg::fontdb::Database::new();
-    fonts.load_font_data(text::FONT.to_vec());
-    Arc::new(fonts)
+/// Paints paths, in front of those that are there.
+fn paint(pixels: &mut Pixmap, Group { clip, drawn }: &Group) {
+    let scale = Transform::from_scale(SCALE as f32, SCALE as f32);
+    let mask = clip.as_ref().and_then(|clip| {
+        let mut mask = Mask::new(pixels.width(), pixels.height())?;
+        mask.fill_path(clip, FillRule::Winding, true, scale);
+        Some(mask)
+    });
+    for Drawn { path, color: [red, green, blue], stroke, is_crisp } in drawn {
+        let mut paint = Paint { anti_alias: !is_crisp, ..Paint::default() };
+        paint.set_color_rgba8(*red, *green, *blue, u8::MAX);
+        if let Some(stroke) = stroke {
+            pixels.stroke_path(path, &paint, stroke, scale, mask.as_ref());
+        } else {
+            pixels.fill_path(path, &paint, FillRule::Winding, scale, mask.as_ref());
+        }
+    }
 }

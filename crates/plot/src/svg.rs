@@ -6,8 +6,10 @@ use crate::layout::{Anchor, Area, BAND, Curve, Layout, Shape};
 use crate::map::Grid;
 use crate::text::FAMILY;
 
-const CURVE_WIDTH: f64 = 1.6;
-const DOT_RADIUS: f64 = 2.6;
+pub(crate) const CURVE_WIDTH: f64 = 1.6;
+pub(crate) const DOT_RADIUS: f64 = 2.6;
+/// Of a dashed line: what is drawn, and what is free.
+pub(crate) const DASHES: [f32; 2] = [4.0, 4.0];
 
 pub(crate) fn draw(layout: &Layout) -> String {
     let Layout { width, height, description, shapes, .. } = layout;
@@ -26,7 +28,12 @@ pub(crate) fn draw(layout: &Layout) -> String {
 fn add(svg: &mut String, shape: &Shape) {
     match shape {
         Shape::Line { from: (x1, y1), to: (x2, y2), color, width, is_dashed } => {
-            let dashes = if *is_dashed { " stroke-dasharray=\"4 4\"" } else { "" };
+            let [on, off] = DASHES;
+            let dashes = if *is_dashed {
+                format!(" stroke-dasharray=\"{on} {off}\"")
+            } else {
+                String::new()
+            };
             append(
                 svg,
                 format_args!(

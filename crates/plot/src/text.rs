@@ -1,23 +1,79 @@
-//! How wide texts are, and texts that fit.
+//! How wide texts are, texts that fit, and their outlines.
 
 use std::sync::OnceLock;
 
 use skrifa::instance::{LocationRef, Size};
-use skrifa::{FontRef, MetadataProvider as _};
-
-pub(crate) const FONT: &[u8] = include_bytes!("../fonts/DejaVuSans.ttf");
+use skrifa::outline::{DrawSettings, OutlinePen};
+use skrifa::{FontRef, GlyphId, MetadataProvider as _};
+use tiny_skia::{Path, PathBuilder};
 
 pub(crate) const FAMILY: &str = "DejaVu Sans";
 
+/// The font, which is part of the crate: a picture looks the same on a machine without any.
+fn font() -> &'static FontRef<'static> {
+    static LOADED: OnceLock<FontRef<'static>> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        FontRef::new(include_bytes!("../fonts/DejaVuSans.ttf"))
+            .expect("the font of this crate is one")
+    })
+}
+
+/// The glyphs of a text; what controls is a blank, as it is in the SVG.
+fn glyphs(text: &str) -> impl Iterator<Item = GlyphId> {
+    let glyphs = font().charmap();
+    text.chars().map(move |c| glyphs.map(if c.is_control() { ' ' } else { c }).unwrap_or_default())
+}
+
 /// Width of a line of text in this size.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
-    static LOADED: OnceLock<FontRef<'static>> = OnceLock::new();
-    let font = LOADED.get_or_init(|| FontRef::new(FONT).expect("the font of this crate is one"));
-    let glyphs = font.charmap();
-    let metrics = font.glyph_metrics(Size::new(size as f32), LocationRef::default());
-    text.chars()
-        .map(|c| metrics.advance_width(glyphs.map(c).unwrap_or_default()).map_or(0.0, f64::from))
-        .sum()
+    let metrics = font().glyph_metrics(Size::new(size as f32), LocationRef::default());
+    glyphs(text).map(|glyph| metrics.advance_width(glyph).map_or(0.0, f64::from)).sum()
+}
+
+/// The outlines of a line of text in this size, from the origin to the right on a vertical axis that
+/// points down; none of blanks.
+pub(crate) fn outlines(text: &str, size: f64) -> Option<Path> {
+    let size = Size::new(size as f32);
+    let outlines = font().outline_glyphs();
+    let metrics = font().glyph_metrics(size, LocationRef::default());
+    let mut pen = Pen { path: PathBuilder::new(), x: 0.0 };
+    for glyph in glyphs(text) {
+        if let Some(outline) = outlines.get(glyph) {
+            outline
+                .draw(DrawSettings::unhinted(size, LocationRef::default()), &mut pen)
+                .expect("the glyphs of this crate's font have outlines");
+        }
+        pen.x += metrics.advance_width(glyph).unwrap_or_default();
+    }
+    pen.path.finish()
+}
+
+/// Draws glyphs where the line of text has come to.
+struct Pen {
+    path: PathBuilder,
+    x: f32,
+}
+
+impl OutlinePen for Pen {
+    fn move_to(&mut self, x: f32, y: f32) {
+        self.path.move_to(self.x + x, -y);
+    }
+
+    fn line_to(&mut self, x: f32, y: f32) {
+        self.path.line_to(self.x + x, -y);
+    }
+
+    fn quad_to(&mut self, by_x: f32, by_y: f32, x: f32, y: f32) {
+        self.path.quad_to(self.x + by_x, -by_y, self.x + x, -y);
+    }
+
+    fn curve_to(&mut self, a_x: f32, a_y: f32, b_x: f32, b_y: f32, x: f32, y: f32) {
+        self.path.cubic_to(self.x + a_x, -a_y, self.x + b_x, -b_y, self.x + x, -y);
+    }
+
+    fn close(&mut self) {
+        self.path.close();
+    }
 }
 
 /// The text, or its beginning and end with an ellipsis between if it is wider than there is room.
