@@ -468,7 +468,7 @@ fn object(value: Value) -> JsonObject {
 }
 
 fn text(description: &str) -> Value {
-    json!({"type": "string", "description": description})
+    json!({"type": "string", "maxLength": 1000, "description": description})
 }
 
 fn path(description: &str) -> Value {
