@@ -15,6 +15,7 @@ use super::portal::redirect;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::http::answer::answer;
+use crate::http::validate::DOCUMENT;
 
 /// The guides; empty when the program was built without them.
 const SITE: &[Asset] = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
@@ -27,19 +28,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
     img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 
-/// The document as the reference reads it.
-const DOCUMENT: &str =
-    concat!("window.openapi = ", include_str!("../../../../openapi/openapi.json"), ";\n");
-
-/// A file of the reference: its path below `/docs`, its media type, its content.
-const FILES: [(&str, &str, &[u8]); 3] = [
-    ("openapi.js", "text/javascript", DOCUMENT.as_bytes()),
-    ("reference.js", "text/javascript", include_bytes!("../../../../docs/site/reference.js")),
-    (
-        "redoc.standalone.js",
-        "text/javascript",
-        include_bytes!("../../../../docs/site/redoc.standalone.js"),
-    ),
+/// The scripts of the reference: their paths below `/docs/`, and their two parts. The document is in
+/// the program once.
+const SCRIPTS: [(&str, &str, &str); 3] = [
+    ("openapi.js", "window.openapi = ", DOCUMENT),
+    ("reference.js", include_str!("../../../../docs/site/reference.js"), ""),
+    ("redoc.standalone.js", include_str!("../../../../docs/site/redoc.standalone.js"), ""),
 ];
 
 /// The documents that clients are generated from, and the server that each names.
@@ -100,11 +94,10 @@ fn at(site: &'static [Asset], path: &str, asked: &HeaderMap) -> Result<Response,
     if path == "api" {
         return Ok(redirect(REFERENCE));
     }
-    if let Some((_, media, bytes)) = FILES.iter().find(|(file, ..)| *file == path) {
+    if let Some((_, beginning, end)) = SCRIPTS.iter().find(|(file, ..)| *file == path) {
         // The program may be replaced by a newer one: a while, not for good.
-        return Ok(
-            ([(CONTENT_TYPE, *media), (CACHE_CONTROL, "max-age=3600")], *bytes).into_response()
-        );
+        let headers = [(CONTENT_TYPE, "text/javascript"), (CACHE_CONTROL, "max-age=3600")];
+        return Ok((headers, [*beginning, *end].concat()).into_response());
     }
     page(site, path, asked).unwrap_or_else(|| Err(ApiError::no_such_path()))
 }
