@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::Date;
 use crate::check::{Place, ValueError, Violations};
 use crate::error::{Error, Violation};
+use crate::margin::counted;
 use crate::portfolio::DataFormat;
 use crate::request::Request;
 use crate::run::Run;
@@ -183,7 +184,10 @@ impl Backtest {
     fn no_day(&self, first: Date, last: Option<Date>) -> Error {
         let reason = match self.skipped.first() {
             Some(skipped) => format!("on {}: {}", skipped.date, skipped.reason),
-            None => format!("fewer than {} trading days follow {first}", self.horizon_days),
+            None => format!(
+                "fewer than {} with a settlement of every ticker follow {first}",
+                counted(self.horizon_days, "day")
+            ),
         };
         let until = last.map(|last| format!(" to {last}")).unwrap_or_default();
         let msg = format!("no day from {first}{until} can be tested; {reason}");

@@ -435,7 +435,7 @@ fn few_scenarios(model: &Model, relative_error: Option<f64>) -> String {
 }
 
 /// So many of something.
-fn counted(n: usize, what: &str) -> String {
+pub(crate) fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 

@@ -168,7 +168,7 @@ fn a_backtest_without_a_day_says_why() {
     assert!(violations[0].msg.contains("daily returns"), "{}", violations[0].msg);
     let violations = refused(backtest(&whole, "2025-01-01", "2025-12-31"));
     assert!(
-        violations[0].msg.contains("fewer than 2 trading days follow"),
+        violations[0].msg.contains("fewer than 2 days with a settlement of every ticker follow"),
         "{}",
         violations[0].msg
     );
