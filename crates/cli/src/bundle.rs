@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufRead as _, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,6 +19,9 @@ pub(crate) use crate::research_object::{MANIFEST, OF_SYSTEM};
 pub(crate) const CRATE: &str = "ro-crate-metadata.json";
 /// Of the specification, which a crate's descriptor names with a version.
 const SPECIFICATION: &str = "https://w3id.org/ro/crate/";
+
+/// The first bytes of every zip that has files in it.
+const ZIP_BEGINS: &[u8] = b"PK\x03\x04";
 
 /// The results of a task.
 pub(crate) struct Bundle {
@@ -117,10 +121,17 @@ impl Bundle {
             list(path, "", &mut files).map_err(|e| Failure::file(path, &e))?;
             return Ok(Self { path: path.to_owned(), content: Content::Folder, files });
         }
-        let file = File::open(path).map_err(|e| Failure::file(path, &e))?;
-        let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
-            Failure::new(Code::File, format!("{}: no bundle: {error}", path.display()))
-                .remedy("give the zip that `molbox job download` has written, or its folder")
+        let mut file = BufReader::new(File::open(path).map_err(|e| Failure::file(path, &e))?);
+        let beginning = file.fill_buf().map_err(|e| Failure::file(path, &e))?;
+        // A zip has its list of files at its end, so that one that was cut off has none.
+        let is_damaged = beginning.starts_with(ZIP_BEGINS);
+        let archive = ZipArchive::new(file).map_err(|error| match is_damaged {
+            true => {
+                let message = format!("{}: cut off or damaged: {error}", path.display());
+                Failure::new(Code::Damaged, message).remedy("download it again")
+            }
+            false => Failure::new(Code::File, format!("{}: no bundle: {error}", path.display()))
+                .remedy("give the zip that `molbox job download` has written, or its folder"),
         })?;
         let names = archive.file_names().map(|name| name.map(Cow::into_owned));
         let names: Vec<String> = names.collect::<Result<_, _>>().map_err(anyhow::Error::from)?;
@@ -289,7 +300,7 @@ impl Bundle {
             match self.json::<Value>(CRATE) {
                 Ok(content) => {
                     let entities = entities(&content);
-                    check_crate(&entities, &found, &listed, &mut problems);
+                    check_crate(&content, &entities, &found, &listed, &mut problems);
                     let changed = research_object::changed(&entities, &of_task, of_system.as_ref());
                     problems.extend(changed.into_iter().map(|it| of_crate(Kind::Changed, it)));
                 }
@@ -319,11 +330,21 @@ fn entities(content: &Value) -> Entities<'_> {
 
 /// Whether a crate is one, and describes the files that there are.
 fn check_crate(
+    content: &Value,
     entities: &Entities<'_>,
     found: &BTreeMap<String, Measured>,
     listed: &BTreeSet<&str>,
     problems: &mut Vec<Problem>,
 ) {
+    let mut invalid = |detail: &str| problems.push(of_crate(Kind::Invalid, detail.to_owned()));
+    let context = &content["@context"];
+    let contexts = context.as_array().map_or(slice::from_ref(context), Vec::as_slice);
+    if !contexts.iter().filter_map(Value::as_str).any(|it| it.starts_with(SPECIFICATION)) {
+        invalid("its @context is not that of RO-Crate");
+    }
+    if content["@graph"].as_array().is_some_and(|graph| graph.len() != entities.len()) {
+        invalid("an entity of it has no @id, or that of another");
+    }
     let descriptor = entities.get(CRATE).copied().unwrap_or(&Value::Null);
     let conforms = descriptor["conformsTo"]["@id"].as_str().unwrap_or_default();
     if !conforms.starts_with(SPECIFICATION) || descriptor["about"]["@id"] != "./" {
@@ -361,13 +382,33 @@ fn check_crate(
                 let detail = format!("has the SHA-256 {}, {of_crate} by {CRATE}", now.sha256);
                 problems.push(problem(Kind::Changed, detail));
             }
+            Some(now)
+                if entity["contentSize"]
+                    .as_str()
+                    .is_some_and(|size| size != now.size_bytes.to_string()) =>
+            {
+                let of_crate = entity["contentSize"].as_str().unwrap_or_default();
+                let detail = format!("has {} bytes, {of_crate} by {CRATE}", now.size_bytes);
+                problems.push(problem(Kind::Changed, detail));
+            }
             Some(_) => {}
         }
     }
+    let mut parts = BTreeSet::new();
+    references(&root["hasPart"], false, &mut |id| {
+        parts.insert(id.to_owned());
+    });
     for name in listed.iter().copied().chain([MANIFEST]) {
-        if !entities.contains_key(name) {
-            problems.push(of_crate(Kind::Invalid, format!("it does not describe {name}")));
-        }
+        let detail = match entities.get(name) {
+            None => format!("it does not describe {name}"),
+            // One of another type would not be compared with the file.
+            Some(entity) if entity["@type"] != "File" || !entity["sha256"].is_string() => {
+                format!("it does not describe {name} as a file with its SHA-256")
+            }
+            Some(_) if !parts.contains(name) => format!("its root does not list {name} as a part"),
+            Some(_) => continue,
+        };
+        problems.push(of_crate(Kind::Invalid, detail));
     }
 }
 

@@ -103,23 +103,27 @@ fn a_bundle_is_checked_published_and_repeated_to_the_bit() {
     let article =
         |name: &str| format!("\"@type\": \"ScholarlyArticle\",\n      \"name\": \"{name}");
     let text = |name: &str, beginning: &str| format!("\"{name}\": \"{beginning}");
-    for (from, to) in [
-        (value("temperature", "300.0"), value("temperature", "500.0")),
-        (value("seed", "11"), value("seed", "12")),
-        (text("softwareVersion", ""), text("softwareVersion", "9")),
-        (text("startTime", "20"), text("startTime", "19")),
-        (article(""), article("Not ")),
+    let [changed, invalid] = ["changed", "invalid"].map(|kind| ("ro-crate-metadata.json", kind));
+    for (from, to, problem) in [
+        (value("temperature", "300.0"), value("temperature", "500.0"), changed),
+        (value("seed", "11"), value("seed", "12"), changed),
+        (text("softwareVersion", ""), text("softwareVersion", "9"), changed),
+        (text("startTime", "20"), text("startTime", "19"), changed),
+        (article(""), article("Not "), changed),
+        // Its first file is the manifest, which nothing else has a digest of.
+        (text("contentSize", ""), text("contentSize", "9"), ("manifest.json", "changed")),
+        (text("@type", "File"), text("@type", "Dataset"), invalid),
+        ("json\",\n      \"sha256\"".into(), "json\",\n      \"md5\"".into(), invalid),
+        ("\"@id\": \"log.txt\"".into(), "\"@id\": \"README.txt\"".into(), invalid),
+        ("\"@graph\": [".into(), "\"@graph\": [{\"@id\": \"./\"},".into(), invalid),
+        ("w3id.org/ro/crate/1.1/context".into(), "example.org/context".into(), invalid),
     ] {
         let edited = unchanged.replacen(&from, &to, 1);
         assert!(edited != unchanged, "there is no {from}");
         fs::write(&crate_file, edited).unwrap();
         let (code, found) =
             result(&mut service.molbox(&["bundle", "check", folder.to_str().unwrap()]));
-        assert_eq!(
-            (code, problems(&found)[0]),
-            (14, ("ro-crate-metadata.json", "changed")),
-            "{to}"
-        );
+        assert_eq!((code, problems(&found)[0]), (14, problem), "{to}");
     }
     fs::write(&crate_file, unchanged).unwrap();
     let graph = graph(&unpacked(&service, Path::new(&anew), "anew"));
@@ -190,6 +194,13 @@ fn what_is_no_bundle_is_refused_with_what_helps() {
     let (code, error) = failure(&mut service.molbox(&["bundle", "check", "no.zip"]));
     assert_eq!((code, error["code"].as_str()), (11, Some("file")), "{error}");
     assert!(error["remedy"].as_str().unwrap().contains("molbox job download"), "{error}");
+    // A download that broke off is one that was.
+    fs::write(service.folder().join("cut.zip"), "PK\x03\x04 and not its end").unwrap();
+    for command in [["bundle", "check", "cut.zip"].as_slice(), &["rerun", "cut.zip"]] {
+        let (code, error) = failure(&mut service.molbox(command));
+        assert_eq!((code, error["code"].as_str()), (14, Some("damaged")), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("cut off"), "{error}");
+    }
     fs::create_dir(service.folder().join("empty")).unwrap();
     let (code, error) = failure(&mut service.molbox(&["rerun", "empty"]));
     assert_eq!((code, error["code"].as_str()), (11, Some("file")), "{error}");
