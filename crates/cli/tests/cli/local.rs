@@ -475,6 +475,13 @@ fn margins_are_drawn_and_tested_against_the_past() {
     assert!(fs::read(folder.path().join("losses.png")).unwrap().starts_with(b"\x89PNG"));
     assert!(fs::read_to_string(folder.path().join("parts.svg")).unwrap().contains("XBD1 short"));
 
+    // A million yen is less than ten thousand dollars.
+    let mixed = ["margin", "local", "--future", "XEQ4:long:1", "--future", "XEQ2:long:2"];
+    ok(&mut molbox(folder.path(), &[&mixed[..], &["--plot-parts", "mixed.svg"]].concat()));
+    let mixed = fs::read_to_string(folder.path().join("mixed.svg")).unwrap();
+    let at = |text: &str| mixed.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(at("XEQ2 long") < at("XEQ4 long") && at("initial margin (USD)") > 0);
+
     let past = ["--from", "2024-10-01", "--num-scenarios", "1000", "--plot", "past.svg"];
     let tested = [&["margin", "backtest", "-o", "past.csv"], &book[..], &past].concat();
     let found: Value = serde_json::from_str(&ok(&mut molbox(folder.path(), &tested))).unwrap();

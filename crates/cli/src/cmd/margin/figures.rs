@@ -1,11 +1,12 @@
 //! What a margin looks like: the distribution of losses, the parts of positions, and a backtest.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use molbox_margin::{Backtest, Date};
 use molbox_plot::{Figure, Line, Panel};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::output::counted;
@@ -95,23 +96,30 @@ fn histogram(values: &[f64]) -> Vec<(f64, f64)> {
     outline
 }
 
-/// What each position adds to the margin, the largest first.
-pub(super) fn parts(report: &Value) -> Option<Figure> {
+/// What each position adds to the margin, the largest first, in the currency of the totals: yen and
+/// dollars have no common axis.
+pub(super) fn parts(report: &Value, totals: &Map<String, Value>) -> Option<Figure> {
     let rows = report["rows"].as_array()?;
+    let unit = report["summary"]["baseCurrency"].as_str()?;
+    let rates = totals.get("rates").and_then(Value::as_str).unwrap_or_default();
+    let rates: BTreeMap<&str, f64> = rates
+        .split(';')
+        .filter_map(|of| of.split_once('='))
+        .filter_map(|(of, rate)| Some((of, rate.parse().ok()?)))
+        .chain([(unit, 1.0)])
+        .collect();
     let mut bars: Vec<(String, f64)> = rows
         .iter()
         .filter_map(|row| {
             let name = format!("{} {}", row["ticker"].as_str()?, row["positionType"].as_str()?);
-            Some((name, row["initialMargin"].as_f64()?))
+            let rate = rates.get(row["currency"].as_str()?)?;
+            Some((name, rate * row["initialMargin"].as_f64()?))
         })
         .collect();
     bars.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     let n_more = bars.len().saturating_sub(MAX_BARS);
     bars.truncate(MAX_BARS);
     bars.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let currencies: Vec<&str> = rows.iter().filter_map(|row| row["currency"].as_str()).collect();
-    let is_mixed = currencies.windows(2).any(|two| two[0] != two[1]);
-    let unit = if is_mixed { "currency of the contract" } else { currencies.first().copied()? };
     let outline = bars.iter().zip(1..).flat_map(|((_, part), n)| {
         let (left, right) = (f64::from(n) - HALF_BAR, f64::from(n) + HALF_BAR);
         [(left, 0.0), (left, *part), (right, *part), (right, 0.0), (f64::NAN, f64::NAN)]

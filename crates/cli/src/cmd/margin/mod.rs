@@ -372,7 +372,7 @@ async fn submit(context: &Context, Submit { portfolio, plots }: &Submit) -> Resu
             .remedy("or calculate it twice, once with the plot and once with the file"));
     }
     let answered = answer(context, &job, &format, media).await?;
-    plots.draw(&answered.report)?;
+    plots.draw(&answered.report, &answered.totals)?;
     portfolio.show(context, answered, hides_losses)
 }
 
@@ -431,14 +431,14 @@ impl Plots {
         Ok(true)
     }
 
-    fn draw(&self, report: &[u8]) -> Result<(), Failure> {
+    fn draw(&self, report: &[u8], totals: &Map<String, Value>) -> Result<(), Failure> {
         if !self.are_wanted() {
             return Ok(());
         }
         let report: Value = serde_json::from_slice(report).map_err(anyhow::Error::from)?;
         let plots = [
             (&self.plot_losses, figures::losses(&report)),
-            (&self.plot_parts, figures::parts(&report)),
+            (&self.plot_parts, figures::parts(&report, totals)),
         ];
         for (path, figure) in plots {
             match (path, figure) {
@@ -566,14 +566,15 @@ fn local(context: &Context, local: &Local) -> Result<(), Failure> {
         context.output.warning(&unknown(field).to_string());
     }
     let report = request.calculate(run).map_err(failure)?;
-    plots.draw(report.json().as_bytes())?;
+    let totals = totals(&report);
+    plots.draw(report.json().as_bytes(), &totals)?;
     let text = match portfolio.media()? {
         "application/json" => report.json(),
         "application/yaml" => report.yaml(),
         "application/xml" => report.xml(),
         _ => report.filing(store.sha256()),
     };
-    let answered = Answered { report: text.into_bytes(), totals: totals(&report) };
+    let answered = Answered { report: text.into_bytes(), totals };
     portfolio.show(context, answered, hides_losses)
 }
 
