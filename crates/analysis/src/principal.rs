@@ -386,7 +386,8 @@ impl Projection {
     }
 }
 
-/// 2/T (Σ cos(kπt/T) pₜ)² / Σ pₜ² (Hess, Phys. Rev. E 65, 031910, 2002), by the trapezoidal rule.
+/// (Σ cos(kπt/T) pₜ)² / (Σ cos²(kπt/T) Σ pₜ²) (Hess, Phys. Rev. E 65, 031910, 2002), by the
+/// trapezoidal rule. Σ cos² is T/2, but T where there are as few frames as k has turns.
 fn cosine_content(series: &[f64], k: usize) -> f64 {
     let last = series.len().saturating_sub(1);
     if last == 0 {
@@ -396,7 +397,8 @@ fn cosine_content(series: &[f64], k: usize) -> f64 {
     let cosine = |n: usize| (k as f64 * PI * n as f64 / last as f64).cos();
     let along: f64 = series.iter().enumerate().map(|(n, x)| weight(n) * cosine(n) * x).sum();
     let square: f64 = series.iter().enumerate().map(|(n, x)| weight(n) * x * x).sum();
-    if square > 0.0 { 2.0 * along * along / (last as f64 * square) } else { 0.0 }
+    let of_cosine: f64 = (0..=last).map(|n| weight(n) * cosine(n) * cosine(n)).sum();
+    if square > 0.0 { along * along / (of_cosine * square) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -412,5 +414,11 @@ mod tests {
         };
         assert!((cosine_content(&series(2.0), 2) - 1.0).abs() < 1e-12);
         assert!(cosine_content(&series(2.0), 3) < 1e-12);
+    }
+
+    #[test]
+    fn of_two_frames_it_is_all_and_no_more() {
+        assert!((cosine_content(&[1.5, -1.5], 1) - 1.0).abs() < 1e-12);
+        assert!((cosine_content(&[1.0, -2.0, 1.0], 2) - 0.9).abs() < 1e-12);
     }
 }
