@@ -27,9 +27,9 @@ const MAX_LEAN: f64 = 1e-3;
 /// Density profiles of a group along an axis: atoms, mass and electrons in each bin, by the volume
 /// that the bin has in each frame.
 ///
-/// Places are relative to the centre of mass of another group, taken around the periodic axis: the
-/// mass-weighted mean of e^(2πi z/L), L the length of the cell along the axis. Electrons are those
-/// of neutral atoms.
+/// Places are relative to the centre of mass of another group in one piece along the axis: its atoms
+/// in the images that are nearest to the mass-weighted mean of e^(2πi z/L), L the length of the cell
+/// along the axis. Electrons are those of neutral atoms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Density {
     /// The atoms.
@@ -123,7 +123,10 @@ impl Density {
     }
 }
 
-/// The centre of mass around a periodic axis.
+/// The centre of mass along a periodic axis.
+///
+/// The mean on a circle is not yet it: of two leaflets of 12 and 7 lipids it is 1 Å nearer to the
+/// larger. But it tells which images belong together.
 pub(crate) fn periodic_centre(column: &[f32], atoms: &[(u32, f64)], length: f64) -> f64 {
     let mut sums = [0.0; 2];
     for (slot, mass) in atoms {
@@ -131,7 +134,18 @@ pub(crate) fn periodic_centre(column: &[f32], atoms: &[(u32, f64)], length: f64)
         sums[0] += mass * cos;
         sums[1] += mass * sin;
     }
-    sums[1].atan2(sums[0]) / TAU * length
+    let around = sums[1].atan2(sums[0]) / TAU * length;
+    let (mut moment, mut total) = (0.0, 0.0);
+    for (slot, mass) in atoms {
+        moment += mass * nearest(f64::from(column[*slot as usize]) - around, length);
+        total += mass;
+    }
+    if total > 0.0 { around + moment / total } else { around }
+}
+
+/// The shortest image of a distance along a periodic axis.
+pub(crate) fn nearest(distance: f64, length: f64) -> f64 {
+    distance - length * (distance / length).round()
 }
 
 impl Task for Profile {
@@ -150,9 +164,8 @@ impl Task for Profile {
         let centre = periodic_centre(column, &self.centre, length);
         let share = length / (volume(cell) * bin);
         for (slot, mass, electrons) in &self.atoms {
-            let from_centre = f64::from(column[*slot as usize]) - centre;
-            let wrapped = from_centre - length * (from_centre / length).round();
-            let place = (wrapped / bin).floor() as i64 + self.n_half as i64;
+            let from_centre = nearest(f64::from(column[*slot as usize]) - centre, length);
+            let place = (from_centre / bin).floor() as i64 + self.n_half as i64;
             let place = usize::try_from(place).ok().and_then(|place| tally.bins.get_mut(place));
             if let Some(sums) = place {
                 sums[0] += share;
@@ -203,12 +216,29 @@ impl Task for Profile {
         ];
         let definition = format!(
             "atoms, mass and electrons in slices of {bin} Å across {}, each over the volume of the \
-             slice in the frame, from the centre of mass of the second group around the periodic \
-             axis",
+             slice in the frame, from the centre of mass of the second group in one piece along it",
             axis.name()
         );
         let groups = vec![TableGroup::new("group", group), TableGroup::new("centre", centre)];
         let title = format!("Density along {}", axis.name());
         Outcome::Tables(vec![Table::new("density", &title, definition, groups, columns)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::periodic_centre;
+
+    #[test]
+    fn unequal_leaflets_have_their_centre_of_mass_wherever_they_are_in_the_cell() {
+        let atoms: Vec<(u32, f64)> = (0..19).map(|slot| (slot, 12.0)).collect();
+        for shift in [0.0, 20.0, 29.0, -25.0] {
+            let heights = (0..19).map(|n| if n < 12 { 10.0 } else { -10.0 } + shift);
+            let column: Vec<f32> = heights.map(|z: f32| z.rem_euclid(60.0)).collect();
+            let centre = periodic_centre(&column, &atoms, 60.0) - f64::from(shift);
+            let expected = (12.0 - 7.0) * 10.0 / 19.0;
+            let apart = (centre - expected) / 60.0;
+            assert!((apart - apart.round()).abs() < 1e-7, "{shift} {centre}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::cell::{difference, dot, volume};
-use crate::density::{Axis, periodic_centre};
+use crate::density::{Axis, nearest, periodic_centre};
 use crate::frames::Frames;
 use crate::group::Group;
 use crate::read::Frame;
@@ -20,9 +20,9 @@ const P: u8 = 15;
 /// Lipids are the molecules of which an atom is in the group. The head of one is its phosphorus, or
 /// the mean of its nitrogen and oxygen where it has none, or of its atoms in the group where it has
 /// none of these either, as of coarse grains; it belongs to the leaflet on whose side
-/// of the centre of mass of all lipids, taken around the periodic axis, the head is.
+/// of the centre of mass of all lipids, in one piece along the axis, the head is.
 ///
-/// Area per lipid: the area of the cell across the axis over the lipids of a leaflet. Thickness:
+/// Area per lipid: twice the area of the cell across the axis over all lipids. Thickness:
 /// between the mean heights of the heads of both leaflets. Order: S = ½⟨3 cos² θ − 1⟩ over the bonds
 /// of a carbon to its hydrogens, θ the angle to the axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,10 +151,8 @@ impl Bilayer {
         let centre = periodic_centre(column, &self.atoms, length);
         let mut sides = [Vec::new(), Vec::new()];
         for head in &self.heads {
-            let heights = head.iter().map(|slot| {
-                let height = f64::from(column[*slot as usize]) - centre;
-                height - length * (height / length).round()
-            });
+            let heights =
+                head.iter().map(|slot| nearest(f64::from(column[*slot as usize]) - centre, length));
             let height = heights.sum::<f64>() / head.len() as f64;
             sides[usize::from(height < 0.0)].push(height);
         }
@@ -165,7 +163,7 @@ impl Bilayer {
         let definition = format!(
             "lipids are whole molecules; a head is the phosphorus, or the mean of nitrogen and \
              oxygen, or of what the group has of a lipid without these, and in the leaflet on whose \
-             side of the centre of mass it is; area of the cell across {} over lipids, distance of the mean heights of heads, order \
+             side of the centre of mass it is; twice the area of the cell across {} over all lipids, distance of the mean heights of heads, order \
              S = ½⟨3 cos² θ − 1⟩ of C–H bonds, θ to {}",
             self.request.axis.name(),
             self.request.axis.name()
@@ -229,7 +227,7 @@ impl Task for Bilayer {
             Column::numbers(
                 "area_per_lipid_angstrom2",
                 Some("Å²"),
-                "area per lipid, mean of both leaflets",
+                "area per lipid: that of both leaflets over all lipids",
                 tally.area,
             ),
             Column::numbers(

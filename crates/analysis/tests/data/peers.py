@@ -124,8 +124,11 @@ def densities(universe):
     frames = 0
     for ts in universe.trajectory:
         length = ts.dimensions[2]
-        turn = np.exp(2j * np.pi * peptide.positions[:, 2].astype(float) / length)
-        centre = np.angle((peptide.masses * turn).sum()) / (2 * np.pi) * length
+        own = peptide.positions[:, 2].astype(float)
+        around = own[0]
+        # The peptide in one piece, which is shorter than half the cell.
+        own -= around + length * np.round((own - around) / length)
+        centre = around + (peptide.masses * own).sum() / peptide.masses.sum()
         z = water.positions[:, 2].astype(float) - centre
         z -= length * np.round(z / length)
         volume = ts.volume / length * 0.5
