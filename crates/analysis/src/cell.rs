@@ -132,6 +132,11 @@ impl Cell {
         self.edges.fractions(vector)
     }
 
+    /// How many of each edge lie between a vector and its nearest image.
+    pub(crate) fn edges_from_nearest(&self, vector: [f64; 3]) -> [f64; 3] {
+        self.fractions(sub(vector, self.nearest(vector))).map(f64::round)
+    }
+
     /// The sum of so many of each edge.
     pub fn edge_sum(&self, counts: [f64; 3]) -> [f64; 3] {
         self.edges.sum(counts)

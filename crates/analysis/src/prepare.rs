@@ -254,7 +254,7 @@ fn images_as_in_reference(
         }
         let weighing = equal_weights(*n_atoms);
         let apart = sub(motion.apply(weighing.centre(there)), weighing.centre(now));
-        cell.fractions(sub(apart, cell.nearest(apart))).map(f64::round)
+        cell.edges_from_nearest(apart)
     });
     Ok(Some(cells.collect()))
 }

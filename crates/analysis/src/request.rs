@@ -93,7 +93,7 @@ pub struct Control<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Images {
     /// Broken molecules are made whole, and those that jump are unwrapped: moved by whole cell
-    /// vectors so that the centre of each moves less than half a cell from one frame to the next.
+    /// vectors, each centre into the image that is nearest to where it was in the frame before.
     #[default]
     Unwrapped,
     /// Coordinates are taken as they stand in the file.

@@ -2,19 +2,18 @@
 //!
 //! Simulation programs put each molecule, or even each atom, back into the cell when it leaves. A
 //! molecule that is broken across the boundary is made whole bond by bond. One that jumps is
-//! unwrapped: moved back by whole cell vectors, so that its centre moves less than half a cell from
-//! one frame to the next; as that depends on the frame before, it is tracked over all frames,
-//! analysed or not.
+//! unwrapped: moved back by whole cell vectors, so that its centre is in the image that is nearest to
+//! where it was in the frame before; so it is tracked over all frames, analysed or not.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cell::{dot, nearest_integer, sub};
+use crate::cell::{dot, sub};
 use crate::error::Damage;
 use crate::points::{LANES, Points, Weighing, total};
 use crate::read::{Frame, ReadPlan, Series};
-use crate::{AtomSet, Error, Topology};
+use crate::{AtomSet, Cell, Error, Topology};
 
 /// No bond is as long as this, in Å, unless one end is in another image of the cell.
 const LONGEST_BOND: f64 = 5.0;
@@ -120,11 +119,20 @@ impl Source {
         Ok(())
     }
 
-    /// The centre of each tracked molecule in fractions of the cell, if there is one.
-    pub(crate) fn centres(&self, frame: &Frame) -> Option<Vec<[f64; 3]>> {
-        let cell = frame.cell()?;
-        Some(self.tracked.iter().map(|slots| cell.fractions(centre(frame, slots))).collect())
+    /// The centre of each tracked molecule, if there is a cell.
+    pub(crate) fn centres(&self, frame: &Frame) -> Option<Centres> {
+        let cell = *frame.cell()?;
+        let fractions =
+            self.tracked.iter().map(|slots| cell.fractions(centre(frame, slots))).collect();
+        Some(Centres { cell, fractions })
     }
+}
+
+/// The centres of tracked molecules in fractions of the cell of a frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Centres {
+    cell: Cell,
+    fractions: Vec<[f64; 3]>,
 }
 
 /// The mean position of atoms in these runs of slots, in Å.
@@ -137,7 +145,7 @@ fn centre(frame: &Frame, slots: &[Range<usize>]) -> [f64; 3] {
 /// Whole cells by which tracked molecules have left the place where they are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Unwrapping {
-    last: Option<Vec<[f64; 3]>>,
+    last: Option<Centres>,
     cells: Vec<[f64; 3]>,
 }
 
@@ -153,11 +161,15 @@ impl Unwrapping {
     }
 
     /// Moves to the next frame, of which the centres are known if it has a cell.
-    pub(crate) fn step(&mut self, centres: Option<Vec<[f64; 3]>>) {
+    pub(crate) fn step(&mut self, centres: Option<Centres>) {
         let Some(centres) = centres else { return };
         if let Some(last) = &self.last {
-            for ((cells, last), now) in self.cells.iter_mut().zip(last).zip(&centres) {
-                (0..3).for_each(|k| cells[k] += nearest_integer(last[k] - now[k]));
+            let fractions = last.fractions.iter().zip(&centres.fractions);
+            for (cells, (last, now)) in self.cells.iter_mut().zip(fractions) {
+                // Of fractions of a slanted cell the least are not those of the nearest image.
+                let back = centres.cell.edge_sum(sub(*last, *now));
+                let edges = centres.cell.edges_from_nearest(back);
+                (0..3).for_each(|k| cells[k] += edges[k]);
             }
         }
         self.last = Some(centres);

@@ -205,6 +205,28 @@ fn images_of_molecules_change_nothing() {
 }
 
 #[test]
+fn edges_that_span_the_same_lattice_change_nothing() {
+    let topology = mini();
+    let second = topology.molecule_of(group(&topology, ":13").atoms.iter().next().unwrap());
+    let moving = |name, slant: f64| {
+        let frames = frames(&data("mini_md.dcd")).into_iter().take(20).enumerate();
+        let frames = frames.map(|(n, (cell, mut positions))| {
+            let [a, b, c] = cell.unwrap().lengths();
+            // A chain goes a third of the cell from one frame to the next.
+            let moved =
+                (0..topology.n_atoms()).filter(|atom| topology.molecule_of(*atom) == second);
+            moved.for_each(|atom| positions[atom][1] += (0.3 * b * n as f64) as f32);
+            let across = b.hypot(slant * a);
+            // The angles as cosines.
+            (Some([a, across, c, 0.0, 0.0, slant * a / across]), positions)
+        });
+        run(&topology, &dcd(name, &frames.collect::<Vec<_>>()), everything(&topology), 1, 2)
+    };
+    let [a, b] = [moving("upright.dcd", 0.0), moving("slanted.dcd", 2.0)];
+    assert!(difference(&a, &b) < 3e-4, "{}", difference(&a, &b));
+}
+
+#[test]
 fn molecules_in_pieces_are_put_together() {
     let topology = mini();
     let frames = frames(&data("mini_md.dcd"));
