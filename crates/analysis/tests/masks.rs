@@ -222,8 +222,8 @@ fn errors_say_where_and_what() {
         (
             "CA",
             "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or \
-             `(`, found `C`; masks are written as Amber's: `@CA` for atoms, `:ALA` for residues of \
-             that name",
+             `(`, found `C`; masks are written as Amber's: `@CA` for atoms of that name, `:ALA` for \
+             residues, `:;41` for the number of one, `::A` for a chain",
         ),
         (":1@", "column 4: expected a name, a number or `*`, found the end of the mask"),
         (":1-3,0", "column 6: expected a number from 1, or a range such as 3-10, found `0`"),

@@ -159,7 +159,10 @@ impl History {
             let mut msg = "no date of the window has a usable return for every ticker".to_owned();
             if let Some(ticker) = self.ticker_without_shocks() {
                 let contract = request.book.tickers[ticker].contract;
-                msg += &format!("; {} has none there", request.store.contracts()[contract].ticker);
+                msg += &format!(
+                    "; {} has none there: it has no prices, or they never moved",
+                    request.store.contracts()[contract].ticker
+                );
             }
             let error = ValueError::new("value_error.empty_pool", msg);
             violations.add(Place::Settings, &[], error);

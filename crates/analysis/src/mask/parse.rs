@@ -44,7 +44,8 @@ pub struct ParseError {
 fn language(error: &ParseError) -> &'static str {
     match (&error.expected, error.found) {
         (Expected::Operand, Some(found)) if found.is_alphabetic() => {
-            "; masks are written as Amber's: `@CA` for atoms, `:ALA` for residues of that name"
+            "; masks are written as Amber's: `@CA` for atoms of that name, `:ALA` for residues, `:;41` for \
+             the number of one, `::A` for a chain"
         }
         _ => "",
     }

@@ -163,7 +163,10 @@ impl<'s> Positions<'s> {
 
 fn contract(store: &Store, ticker: &str) -> Result<usize, ValueError> {
     store.find(ticker).ok_or_else(|| {
-        ValueError::new("value_error.unknown_ticker", format!("unknown ticker {ticker:?}"))
+        let mut listed = store.contracts().iter().map(|contract| &contract.ticker);
+        let alike = listed.find(|known| known.eq_ignore_ascii_case(ticker.trim()));
+        let hint = alike.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
+        ValueError::new("value_error.unknown_ticker", format!("unknown ticker {ticker:?}{hint}"))
     })
 }
 

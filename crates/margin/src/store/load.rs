@@ -177,7 +177,12 @@ impl Reading {
             let mut named = header.iter().enumerate().filter(|(_, name)| name.trim() == column);
             match (named.next(), named.next()) {
                 (Some((n, _)), None) => *place = n,
-                (None, _) => return self.complain(file, 1, format!("no column {column}")),
+                (None, _) => {
+                    let is_of_others = header.len() == 1 && header[0].contains([';', '\t']);
+                    let why =
+                        if is_of_others { ": commas have to separate the columns" } else { "" };
+                    return self.complain(file, 1, format!("no column {column}{why}"));
+                }
                 (_, Some(_)) => return self.complain(file, 1, format!("two columns {column}")),
             }
         }

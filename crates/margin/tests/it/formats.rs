@@ -295,6 +295,8 @@ fn what_is_wrong_in_csv_names_the_line_of_the_file_and_the_field() {
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found}");
     }
+    let found = messages("ticker,type,quantity\nxeq1,long,1\n");
+    assert!(found[0].ends_with("unknown ticker \"xeq1\"; did you mean \"XEQ1\"?"), "{found:?}");
     // What only the market data shows.
     let found = messages("ticker,type,quantity,entryDate\nXEQ1,long,1,\nXEQ1,long,1,2004-01-01\n");
     let expected = "body.portfolio.futures[1].entryDate: line 3: no settlement price";

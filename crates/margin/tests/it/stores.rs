@@ -70,6 +70,10 @@ fn missing_columns_are_reported_once() {
         ["prices.csv:1: two columns date"]
     );
     assert_eq!(errors(CONTRACTS, &[PRICES], ""), ["fx.csv:1: no column date"]);
+    assert_eq!(
+        errors(CONTRACTS, &["date;ticker;settle\n"], FX),
+        ["prices.csv:1: no column date: commas have to separate the columns"]
+    );
 }
 
 #[test]
