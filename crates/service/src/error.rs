@@ -291,6 +291,13 @@ impl ApiError {
         error
     }
 
+    /// The service cannot before its operator has done something, which nobody waits for.
+    pub(crate) fn unavailable_as_set_up(msg: &str, cause: anyhow::Error) -> Self {
+        let mut error = Self::unavailable(msg, cause);
+        error.retry_after = Some(3600);
+        error
+    }
+
     pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
         let mut error =
             Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Vec::new(), "internal error");

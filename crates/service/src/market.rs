@@ -63,7 +63,7 @@ impl Market {
             Loaded::Broken => Err(broken()),
             Loaded::Nothing => {
                 let cause = anyhow!("margin.market names no folder with market data");
-                Err(ApiError::unavailable("the service has no market data yet", cause))
+                Err(ApiError::unavailable_as_set_up("the service has no market data yet", cause))
             }
         }
     }
@@ -133,7 +133,7 @@ fn first(config: &Config) -> Loaded {
 
 fn broken() -> ApiError {
     let cause = anyhow!("`molboxd market check` names what is wrong with it");
-    ApiError::unavailable("the service's market data is broken", cause)
+    ApiError::unavailable_as_set_up("the service's market data is broken", cause)
 }
 
 fn announcement(config: &Config) -> PathBuf {

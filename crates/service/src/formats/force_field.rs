@@ -163,7 +163,10 @@ fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<
     let name = element.name();
     let name = name.as_ref();
     if depth == 0 && name != "ForceField" {
-        return Err(Problem::at(line, format!("the root is <{name}>, not <ForceField>")));
+        return Err(Problem::at(
+            line,
+            format!("the root is <{name}>, not <ForceField>, nor <System> as OpenMM writes it"),
+        ));
     }
     if DANGEROUS.contains(&name) {
         return Err(Problem::at(

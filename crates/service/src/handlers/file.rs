@@ -133,7 +133,7 @@ async fn register(call: Call) -> Result<Response, ApiError> {
         ApiError::invalid_body(
             "file_content",
             vec![loc("file_id")],
-            format!("{} is no {format} file: {problem}", file.name),
+            format!("{} cannot be taken as {format}: {problem}", file.name),
         )
     })?;
     if let Some(kind) = content.kind {

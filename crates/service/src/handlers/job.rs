@@ -254,6 +254,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         parameters: parameters.clone(),
         warnings: both(&row.warnings, &warnings),
         finished_at: None,
+        expires_at: None,
         attempts: 0,
         outcome: None,
         ..row
@@ -298,6 +299,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
     let queued = Task {
         status: Status::Queued,
         finished_at: None,
+        expires_at: None,
         is_cancelled: false,
         outcome: None,
         ..row

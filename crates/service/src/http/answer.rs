@@ -69,7 +69,7 @@ pub(crate) fn deleted(what: &str, id: &str, result: Deletion) -> Result<Response
         Deletion::Cancelling => {
             format!("{id} is being cancelled; delete it when it has ended, in a few seconds")
         }
-        Deletion::NeededBy(dependent) => format!("{dependent} needs it"),
+        Deletion::NeededBy(dependent) => format!("{dependent} needs {id}; delete that first"),
     };
     Err(ApiError::conflict(vec![loc("path"), loc(format!("{what}_id"))], msg))
 }

@@ -592,7 +592,7 @@ async fn market_data_is_exchanged_as_a_whole_and_only_when_it_is_good() {
     let key = service.key("ada");
     let none = post(&service, &key, "json").json(&one_future()).send().await.unwrap();
     assert_eq!(none.status(), 503);
-    assert!(none.headers().contains_key("retry-after"));
+    assert_eq!(none.headers()["retry-after"], "3600", "clients do not wait for an operator");
 
     service.command(&["market", "sample"]);
     assert!(service.failing_command(&["market", "sample"]).contains("is there already"));

@@ -203,7 +203,9 @@ async fn a_job_cancelled_before_its_next_attempt_has_a_manifest_of_that() {
     assert_eq!(after["production.dcd"], before["production.dcd"], "what it had stays");
 
     // It still goes on from there, also when the service is killed in between.
-    retry(&molbox, &done).await;
+    service.sql(&format!("update task set expires_at = 1 where id = '{done}'"));
+    let again = retry(&molbox, &done).await;
+    assert_eq!(again.expires_at, None, "what begins anew is not to be deleted");
     molbox.job_cancel().job_id(done.as_str()).send().await.unwrap();
     service.kill_and_restart();
     let molbox = service.client_with(&key);
