@@ -1,12 +1,11 @@
 //! Lists of what there is: tables on a terminal, fields between tabs where a program reads, and a
 //! line of JSON for each with `--json`.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use anyhow::{Context, Result};
-use rustix::termios::tcgetwinsize;
 
-use super::say::{say, say_error};
+use super::say::{say_error, say_whole, width_of};
 
 /// Between columns.
 const GAP: usize = 2;
@@ -14,8 +13,6 @@ const GAP: usize = 2;
 const BELOW: usize = 4;
 /// Rows that are laid out together: an audit log is as long as its days.
 const BATCH: usize = 500;
-/// Of a terminal that does not tell.
-const USUAL_WIDTH: usize = 80;
 
 /// Something that is listed.
 pub(super) trait Listed {
@@ -46,12 +43,10 @@ enum Form {
 
 impl List {
     pub(super) fn of<T: Listed>(json: bool) -> Self {
-        let form = match json {
-            true => Form::Json,
-            false if io::stdout().is_terminal() => {
-                Form::Table(Table::new(T::HEADS, T::DROPPED_FIRST, terminal_width()))
-            }
-            false => Form::Fields,
+        let form = match width_of(io::stdout()) {
+            _ if json => Form::Json,
+            Some(width) => Form::Table(Table::new(T::HEADS, T::DROPPED_FIRST, width)),
+            None => Form::Fields,
         };
         Self { form, n_items: 0 }
     }
@@ -62,11 +57,11 @@ impl List {
             Form::Table(table) => {
                 table.rows.push(item.cells());
                 if table.rows.len() == BATCH {
-                    table.lay_out().iter().for_each(|line| say(line));
+                    table.lay_out().iter().for_each(|line| say_whole(line));
                 }
             }
-            Form::Fields => say(&item.fields()),
-            Form::Json => say(&item.json().context("write what is listed")?),
+            Form::Fields => say_whole(&item.fields()),
+            Form::Json => say_whole(&item.json().context("write what is listed")?),
         }
         Ok(())
     }
@@ -77,7 +72,7 @@ impl List {
         if self.n_items == 0 {
             return say_error(none);
         }
-        table.lay_out().iter().for_each(|line| say(line));
+        table.lay_out().iter().for_each(|line| say_whole(line));
         if !table.dropped.is_empty() {
             say_error(&format!(
                 "not shown: {} (a list with --json has all)",
@@ -85,14 +80,6 @@ impl List {
             ));
         }
     }
-}
-
-fn terminal_width() -> usize {
-    tcgetwinsize(io::stdout())
-        .map(|size| usize::from(size.ws_col))
-        .ok()
-        .filter(|width| *width > 0)
-        .unwrap_or(USUAL_WIDTH)
 }
 
 struct Table {

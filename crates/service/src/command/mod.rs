@@ -47,7 +47,7 @@ use list::List;
 use listed::KeyThen;
 use options::{Options, set_everywhere, with_set_everywhere};
 use queue::TaskCommand;
-use say::{say, say_error};
+use say::{say, say_error, say_whole};
 use serve::serve;
 use up::{SetupOptions, UpOptions};
 
@@ -258,8 +258,8 @@ struct ChangeOptions {
     /// account's own limits, as `--bytes` and `--hours` do.
     #[arg(long, value_name = "N", value_parser = whole)]
     open_tasks: Option<i64>,
-    /// Most that it may hold, in bytes, 0 for any number.
-    #[arg(long, value_name = "N", value_parser = whole)]
+    /// Most that it may hold, in bytes or as `200GB`, 0 for any number.
+    #[arg(long, value_name = "N", value_parser = bytes)]
     bytes: Option<i64>,
     /// Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued,
     /// in h, 0 for any time.
@@ -343,10 +343,18 @@ pub fn main() -> ExitCode {
 
 /// The command line; what is wrong with it, or asked of it as help, ends the program.
 fn parse() -> Cli {
-    let matches = with_set_everywhere(Cli::command()).get_matches();
-    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    cli.options.set = set_everywhere(&matches);
-    cli
+    let parsed = with_set_everywhere(Cli::command()).try_get_matches().and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        cli.options.set = set_everywhere(&matches);
+        Ok(cli)
+    });
+    parsed.unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        say_error(error.render().to_string().trim_end());
+        std::process::exit(error.exit_code())
+    })
 }
 
 fn run(cli: Cli) -> Result<u8> {
@@ -408,7 +416,7 @@ fn run(cli: Cli) -> Result<u8> {
             folder::check_owner(&config.data)?;
             say(&market::write_sample(&config)?);
         }
-        Command::Config => say(Config::file(&settings)?.trim_end()),
+        Command::Config => say_whole(Config::file(&settings)?.trim_end()),
         Command::Check { json } => return check(&config, json),
         Command::Audit(options) => {
             let AuditOptions { account, key, action, subject, since, until, after, json } = options;
@@ -428,7 +436,7 @@ fn run(cli: Cli) -> Result<u8> {
             folder::check_owner(&config.data)?;
             let to = to_config(&to)?;
             for (what, n) in moving::bring(&config, &to)? {
-                say(&format!("{what}\t{n}"));
+                say_whole(&format!("{what}\t{n}"));
             }
             runtime.block_on(note(&to, deed(&clock, "move", None), &config.data));
         }
@@ -482,7 +490,7 @@ fn note_new(config: &Config) {
 fn check(config: &Config, json: bool) -> Result<u8> {
     let report = check::check(config)?;
     if json {
-        say(&serde_json::to_string_pretty(&report).context("write the report")?);
+        say_whole(&serde_json::to_string_pretty(&report).context("write the report")?);
         return Ok(u8::from(report.is_damaged()));
     }
     Ok(show(&report))
@@ -575,6 +583,22 @@ fn whole(text: &str) -> Result<i64, String> {
     number.ok_or_else(|| format!("must be a whole number >= 0, got {text:?}"))
 }
 
+/// A number of bytes: `5000000000`, `5GB`.
+fn bytes(text: &str) -> Result<i64, String> {
+    const UNITS: [(&str, i64); 5] = [
+        ("kB", 1000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("B", 1),
+    ];
+    let text = text.trim();
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
+    let (unit, size) = unit.copied().unwrap_or(("", 1));
+    let count = whole(text.trim_end_matches(unit)).ok().and_then(|count| count.checked_mul(size));
+    count.ok_or_else(|| format!("must be a number of bytes as 5000000000 or 5GB, got {text:?}"))
+}
+
 fn weight(text: &str) -> Result<i64, String> {
     let number = whole(text).ok().filter(|weight| (1..=100).contains(weight));
     number.ok_or_else(|| format!("must be a whole number from 1 to 100, got {text:?}"))
@@ -645,9 +669,11 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
         AccountCommand::Webhook { name, url, off: _ } => {
             let action = if url.is_some() { "webhook_set" } else { "webhook_unset" };
             let done = deed(clock, action, Some(&name));
-            if let Some(secret) = queue::set_webhook(db, name, url, done).await? {
-                say(&secret);
+            if let Some(secret) = queue::set_webhook(db, name.clone(), url, done).await? {
+                say_whole(&secret);
                 say_error("keep it safe: it signs what is sent, and is not shown again");
+            } else {
+                say(&format!("nothing more is reported of {name}"));
             }
         }
         AccountCommand::Disable { name } => {
@@ -676,7 +702,7 @@ async fn unlink(db: &Db, clock: &Clock, name: String, subject: Option<String>) -
             },
         };
     for Identity { issuer, subject } in identities {
-        say(&format!("{issuer}\t{subject}"));
+        say_whole(&format!("{issuer}\t{subject}"));
     }
     if !has_way_in {
         say_error(&format!(
@@ -724,7 +750,7 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
         public_url => public_url.to_owned(),
     };
     // The link alone on standard output, so that a script can take it.
-    say(&invitation.link(&format!("{origin}/{}", config.stage)));
+    say_whole(&invitation.link(&format!("{origin}/{}", config.stage)));
     say_error(&format!(
         "whoever opens the link chooses the password of {name}; it is good once, until {}",
         to_the_second(invitation.expires_at)
@@ -767,7 +793,7 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
                 return Err(no_account(&account));
             }
             // The key alone on standard output, so that a script can take it.
-            say(key.reveal());
+            say_whole(key.reveal());
             say_error("keep it safe: it is not shown again");
         }
         KeyCommand::List { account, json } => {

@@ -11,13 +11,13 @@ use crate::config::Config;
 #[derive(Args)]
 pub(super) struct Options {
     /// Configuration file (TOML).
-    #[arg(long, global = true, env = "MOLBOXD_CONFIG")]
+    #[arg(long, global = true, env = "MOLBOXD_CONFIG", help_heading = GLOBAL)]
     pub(super) config: Option<PathBuf>,
     /// Folder for database, files and results.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) data: Option<PathBuf>,
     /// Any key of the configuration, for example `worker.cpus=4`.
-    #[arg(long = SET, id = SET, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long = SET, id = SET, value_name = "KEY=VALUE", value_parser = setting, help_heading = GLOBAL)]
     pub(super) set: Vec<(String, String)>,
     /// A file with the seconds by which the clock is ahead of the machine's: for tests, and not in
     /// builds for use.
@@ -30,6 +30,8 @@ pub(super) struct Options {
     mounts: PathBuf,
 }
 
+/// What every command has stands apart from what is its own.
+const GLOBAL: &str = "Global";
 /// Before the command and behind it, each as often as wanted. As a global option, those behind would
 /// take the place of those before.
 const SET: &str = "set";

@@ -218,7 +218,7 @@ pub(super) async fn account(
     let n_good = keys.iter().filter(|key| crate::accounts::key::is_good(key, now)).count();
     let of = |limit: Option<String>, whose: &str| match limit {
         Some(limit) => format!("of {limit}, {whose} limit"),
-        None => format!("without a limit, {whose}"),
+        None => format!("without a limit ({whose})"),
     };
     let bytes = |count: u64| in_bytes(count.into());
     let lines = [

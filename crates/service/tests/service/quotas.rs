@@ -290,10 +290,13 @@ async fn an_account_that_had_slots_for_its_hours_queues_nothing_until_they_are_p
     }
     service.client("bob").system_submit().send().await.unwrap();
 
-    service.command(&["account", "limit", "ada", "--hours", "10"]);
+    service.command(&["account", "limit", "ada", "--hours", "10", "--bytes", "5GB"]);
+    let wrong = service.failing_command(&["account", "limit", "ada", "--bytes", "5 boxes"]);
+    assert!(wrong.contains("5000000000 or 5GB"), "{wrong}");
     let shown = service.command(&["account", "show", "ada"]);
     // The command is not told the service's settings here.
     assert!(shown.contains(" h in 30 days of 10 h, its own limit"), "{shown}");
+    assert!(shown.contains(" of 5.0 GB, its own limit"), "{shown}");
     submit().await.unwrap();
     service.command(&["account", "limit", "ada", "--service-limits"]);
     submit().await.unwrap_err();
