@@ -25,14 +25,20 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::context::{Context, Global};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, When};
 
 /// Molecular dynamics and futures margin from a terminal or a script.
 ///
 /// Begin with `molbox login`, or `molbox up` for a service of your own, then `molbox run protein.pdb`. `molbox doctor` looks for what is in
 /// the way.
 #[derive(Parser, Debug)]
-#[command(name = "molbox", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "molbox",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    styles = crate::output::STYLES
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -178,8 +184,12 @@ fn parsed() -> Result<Cli, ExitCode> {
             ErrorKind::MissingSubcommand => help(&mut command).unwrap_or(error),
             _ => error,
         };
-        // A reader that has gone is no failure.
-        let _ = shown.print();
+        if shown.use_stderr() {
+            Output::new(false, false, When::Auto).misused(&shown);
+        } else {
+            // A reader that has gone is no failure.
+            let _ = shown.print();
+        }
         ExitCode::from(u8::try_from(status).unwrap_or(2))
     })
 }

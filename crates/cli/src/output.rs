@@ -5,8 +5,9 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::{Ansi256Color, Style};
 use clap::ValueEnum;
+use clap::builder::Styles;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -48,9 +49,22 @@ pub(crate) struct Output {
 type Result<T = ()> = std::result::Result<T, Failure>;
 
 const DIM: Style = Style::new().dimmed();
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const HELP: Style = AnsiColor::Cyan.on_default();
+const ERROR: Style = RED.on_default().bold();
+const WARNING: Style = AMBER.on_default().bold();
+const HELP: Style = CYAN.on_default();
+
+// Those that every terminal has are what its theme makes of them: yellow, cyan and green are hardly seen
+// on white, blue on black. These have a contrast of 3.5 on both at least.
+const RED: Ansi256Color = Ansi256Color(196);
+const AMBER: Ansi256Color = Ansi256Color(166);
+const GREEN: Ansi256Color = Ansi256Color(64);
+const CYAN: Ansi256Color = Ansi256Color(31);
+const BLUE: Ansi256Color = Ansi256Color(32);
+const PURPLE: Ansi256Color = Ansi256Color(133);
+
+/// Those of help, and of what is wrong with a command.
+pub(crate) const STYLES: Styles =
+    Styles::styled().error(ERROR).invalid(AMBER.on_default()).valid(GREEN.on_default());
 
 impl Output {
     /// JSON when it is asked for, and whenever nobody looks: when standard output is no terminal.
@@ -116,6 +130,18 @@ impl Output {
     pub(crate) fn text(&self, text: &str) -> Result {
         self.bytes(text.as_bytes())?;
         if text.ends_with('\n') || text.is_empty() { Ok(()) } else { self.bytes(b"\n") }
+    }
+
+    /// A result that is a sentence.
+    pub(crate) fn sentence(&self, text: &str) -> Result {
+        self.text(&hung(text, 0, 0, self.width))
+    }
+
+    /// What is wrong with a command, in the words and the colours of who has parsed it.
+    pub(crate) fn misused(&self, error: &clap::Error) {
+        let text = error.render();
+        let shown = if self.color_remarks { text.ansi().to_string() } else { text.to_string() };
+        self.remark(&shown, "error: ".len());
     }
 
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
@@ -206,24 +232,21 @@ impl Output {
                 Value::Array(items) if items.is_empty() => {}
                 Value::Object(members) if members.is_empty() => {}
                 Value::Null => {}
-                Value::Array(items) if items.iter().all(is_flat) && is_long(items) => {
+                Value::Array(items) if is_long(items) || items.iter().all(is_row) => {
                     // Citations of a job were a line of 1071 characters.
                     let margin = " ".repeat(2 * depth + width);
                     for (nth, item) in items.iter().enumerate() {
                         let head =
                             if nth == 0 { format!("{indent}{head}") } else { margin.clone() };
-                        let _ = writeln!(text, "{head}  {}", hung(&cell(item), at, at, self.width));
+                        let shown = with_unit(within, &name, item);
+                        let _ = writeln!(text, "{head}  {}", hung(&shown, at, at, self.width));
                     }
                 }
-                Value::Array(items) if items.iter().all(is_flat) => {
-                    let items: Vec<String> = items.iter().map(cell).collect();
-                    let _ = writeln!(
-                        text,
-                        "{indent}{head}  {}",
-                        hung(&items.join(", "), at, at, self.width)
-                    );
+                Value::Array(items) if !items.iter().all(is_flat) => {
+                    let _ = writeln!(text, "{indent}{}", self.styled(DIM, &name));
+                    self.members(text, value, &name, depth + 1);
                 }
-                Value::Array(_) | Value::Object(_) => {
+                Value::Object(_) => {
                     let _ = writeln!(text, "{indent}{}", self.styled(DIM, &name));
                     self.members(text, value, &name, depth + 1);
                 }
@@ -263,10 +286,10 @@ impl Output {
         let Sheet { columns, cells, dropped, .. } = sheet;
         for row in cells {
             table.add_row(columns.iter().zip(row).map(|((_, pointer), text)| {
-                let color = (*pointer == "/status").then(|| status_color(&text));
+                let color = (*pointer == "/status").then(|| status_color(&text).0);
                 let cell = Cell::new(text);
                 match color {
-                    Some(color) => cell.fg(color),
+                    Some(color) => cell.fg(Color::AnsiValue(color)),
                     None => cell,
                 }
             }));
@@ -296,14 +319,7 @@ impl Output {
     }
 
     fn status(&self, status: &str) -> String {
-        let color = match status_color(status) {
-            Color::DarkGreen => AnsiColor::Green,
-            Color::DarkRed => AnsiColor::Red,
-            Color::DarkBlue => AnsiColor::Blue,
-            Color::DarkMagenta => AnsiColor::Magenta,
-            _ => AnsiColor::Yellow,
-        };
-        self.styled(color.on_default(), status)
+        self.styled(status_color(status).on_default(), status)
     }
 
     fn styled(&self, style: Style, text: &str) -> String {
@@ -344,7 +360,7 @@ impl Output {
     /// A line of who is asked on a terminal.
     pub(crate) fn answer(&self, prompt: &str) -> Result<String> {
         self.bars.suspend(|| {
-            let _ = write!(io::stderr().lock(), "{prompt}");
+            let _ = write!(io::stderr().lock(), "{}", hung(prompt, 0, 0, self.remark_width));
         });
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);
@@ -408,9 +424,11 @@ impl Output {
     }
 
     fn bar_style(&self, what: &str, below: &str) -> ProgressStyle {
-        let color = if self.color_remarks { ".cyan/dim" } else { "" };
+        let color = if self.color_remarks { format!(".{}/dim", CYAN.0) } else { String::new() };
         let below = if self.color_remarks { below.to_owned() } else { below.replace(".dim", "") };
-        let template = format!("{what:12} {{bar:16{color}}} {{percent:>3}} % {{wide_msg}}{below}");
+        let bar = if self.remark_width.is_some_and(|width| width < 80) { 6 } else { 16 };
+        let template =
+            format!("{what:12} {{bar:{bar}{color}}} {{percent:>3}} % {{wide_msg}}{below}");
         ProgressStyle::with_template(&template).expect("a template").progress_chars("━╸─")
     }
 
@@ -428,16 +446,25 @@ fn hung(text: &str, from: usize, at: usize, width: Option<usize>) -> String {
     let mut hung = String::new();
     let mut column = from;
     for (nth, word) in text.split(' ').enumerate() {
-        let length = console::measure_text_width(word);
-        if nth > 0 && column + 1 + length > width {
-            let _ = write!(hung, "\n{:at$}", "");
-            column = at;
-        } else if nth > 0 {
-            hung.push(' ');
-            column += 1;
+        let is_longer = console::measure_text_width(word) > width - at;
+        // An address is copied whole.
+        let is_split = is_longer && !word.contains("://");
+        let parts: Vec<&str> =
+            if is_split { word.split_inclusive([',', '|', '&']).collect() } else { vec![word] };
+        for (of_word, part) in parts.into_iter().enumerate() {
+            let blank = usize::from(nth > 0 && of_word == 0);
+            let length = console::measure_text_width(part);
+            let is_first = nth == 0 && of_word == 0;
+            if !is_first && column + blank + length > width {
+                let _ = write!(hung, "\n{:at$}", "");
+                column = at;
+            } else {
+                hung.push_str(&" "[..blank]);
+                column += blank;
+            }
+            hung.push_str(part);
+            column += length;
         }
-        hung.push_str(word);
-        column += length;
     }
     hung
 }
@@ -660,15 +687,13 @@ fn ago(rfc3339: &str) -> String {
     }
 }
 
-/// The dark colours of a table are the normal ones of a terminal, which it can be read in on any
-/// background; the others are the bright ones.
-fn status_color(status: &str) -> Color {
+fn status_color(status: &str) -> Ansi256Color {
     match status {
-        "succeeded" | "ready" | "ok" => Color::DarkGreen,
-        "failed" => Color::DarkRed,
-        "running" => Color::DarkBlue,
-        "cancelled" => Color::DarkMagenta,
-        _ => Color::DarkYellow,
+        "succeeded" | "ready" | "ok" => GREEN,
+        "failed" => RED,
+        "running" => BLUE,
+        "cancelled" => PURPLE,
+        _ => AMBER,
     }
 }
 
@@ -681,6 +706,11 @@ fn rank(name: &str, value: &Value) -> u8 {
         "status" => 2,
         _ => 3,
     }
+}
+
+/// Whether it is a list within a list, as a vector of a box is.
+fn is_row(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(is_flat))
 }
 
 fn is_flat(value: &Value) -> bool {
@@ -778,6 +808,10 @@ fn with_unit(within: &str, name: &str, value: &Value) -> String {
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
         Value::Number(number) if is_money(name) => cents(number),
+        Value::Array(items) if items.iter().any(Value::is_number) => {
+            let unit = schema::unit_of(within, name).map(|unit| format!(" {unit}"));
+            format!("{}{}", cell(value), unit.unwrap_or_default())
+        }
         Value::Number(number) => match (schema::unit_of(within, name), number.as_f64()) {
             (Some("s"), Some(seconds)) if seconds >= 0.0 => duration(seconds),
             (Some("h"), Some(hours)) if hours >= 0.0 => duration(3600.0 * hours),
@@ -881,6 +915,17 @@ mod tests {
     }
 
     #[test]
+    fn lists_in_a_list_have_a_line_each_and_vectors_their_unit() {
+        let shown = Output::silent().readable(&json!({
+            "rmsd_masks": [["@CA"], [":1-5", ":LIG"]],
+            "box_vectors": [[2.5, 0, 0], [0, 2.5, 0]],
+        }));
+        let expected = "rmsd_masks   @CA\n             :1-5, :LIG\n\
+                        box_vectors  2.5, 0, 0 nm\n             0, 2.5, 0 nm\n";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
     fn a_replica_has_the_number_of_its_folder() {
         let job = json!({"job_id": "job_1", "batch_index": 0});
         let sheet = Sheet::of(
@@ -905,6 +950,14 @@ mod tests {
         assert_eq!(output.readable(&record), expected);
         let narrow = Output { width: Some(25), ..Output::silent() };
         assert_eq!(narrow.readable(&record).lines().count(), 2, "words of their own are no help");
+        let record = json!({
+            "mask": "!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H",
+            "at": "https://md.example.org/a,b,c,d,e,f",
+        });
+        let expected = "mask  !:HOH,LI,NA,K,RB,CS,F,CL,BR,I&\n      !@/H\n\
+                        at    https://md.example.org/a,b,c,d,e,f\n";
+        let output = Output { width: Some(36), ..Output::silent() };
+        assert_eq!(output.readable(&record), expected, "a mask breaks between its parts");
     }
 
     #[test]

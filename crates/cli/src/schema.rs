@@ -73,7 +73,7 @@ fn properties(schema: &'static Value) -> impl Iterator<Item = (&'static str, &'s
 }
 
 fn note<K: Eq + Hash>(units: &mut Units<K>, key: K, field: &'static Value) {
-    if !matches!(field["type"].as_str(), Some("number" | "integer")) {
+    if !matches!(field["type"].as_str(), Some("number" | "integer" | "array")) {
         return;
     }
     let unit = field["x-unit"].as_str();

@@ -743,11 +743,15 @@ pub(crate) fn standing<N: Noun>(record: &N) -> String {
 }
 
 fn waits(place: &QueuePlace) -> String {
-    let mut text = format!("place {} of {}", place.position, place.length);
-    if let Some(start) = &place.expected_start_at {
-        text += &format!(", expected to start at {}", moment(start));
-    }
-    text
+    [Some(position(place)), start(place)].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn position(place: &QueuePlace) -> String {
+    format!("place {} of {}", place.position, place.length)
+}
+
+fn start(place: &QueuePlace) -> Option<String> {
+    Some(format!("expected to start at {}", moment(place.expected_start_at.as_ref()?)))
 }
 
 /// A time of whole minutes, for people: `2026-01-31 14:05 UTC`.
@@ -762,11 +766,15 @@ fn moment(rfc3339: &str) -> String {
 /// waits its place, or below its state what is in its way.
 pub(crate) fn show_progress<N: Noun>(output: &Output, bar: &ProgressBar, what: &str, record: &N) {
     let Some(progress) = record.progress() else {
-        let (state, below) = match record.hold() {
-            Some(hold) if !record.is_cancelling() => {
-                (format!("{}, held", record.status()), hold.message.clone())
-            }
-            _ => (standing(record), String::new()),
+        let (state, below) = match (record.hold(), record.queue()) {
+            _ if record.is_cancelling() => (standing(record), String::new()),
+            (Some(hold), _) => (format!("{}, held", record.status()), hold.message.clone()),
+            // Both are too long for one line of a terminal.
+            (None, Some(place)) => (
+                format!("{}, {}", record.status(), position(place)),
+                start(place).unwrap_or_default(),
+            ),
+            (None, None) => (standing(record), String::new()),
         };
         return output.report(bar, what, state, below);
     };

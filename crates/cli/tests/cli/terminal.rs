@@ -36,7 +36,7 @@ fn a_terminal_gets_tables_in_colour_unless_it_wants_none() {
     let pdb = repository().join("examples/1vii.pdb");
     service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]);
     let colourful = shown(&service, "file list", &[]);
-    assert!(colourful.contains("\u{1b}[38;5;2mready"), "not the bright green: {colourful}");
+    assert!(colourful.contains("\u{1b}[38;5;64mready"), "read on any background: {colourful}");
     let plain = shown(&service, "file list", &[("NO_COLOR", "1")]);
     assert!(!plain.contains("\u{1b}["), "{plain}");
     matches("terminal_file_list.txt", &plain);
@@ -53,7 +53,8 @@ fn an_error_on_a_terminal_is_a_sentence_with_help() {
     );
     let narrow = shown_in(&service, 60, "file show no-such-file", &[("NO_COLOR", "1")]);
     let long = shown_in(&service, 60, "job submit --dry-run --engine gromax", &[("NO_COLOR", "1")]);
-    matches("terminal_error_60.txt", &(narrow + &long));
+    let misused = shown_in(&service, 60, "run a.pdb --time 1hour", &[("NO_COLOR", "1")]);
+    matches("terminal_error_60.txt", &(narrow + &long + &misused));
     matches("terminal_doctor.txt", &shown(&service, "doctor", &[("NO_COLOR", "1")]));
 }
 
