@@ -203,10 +203,10 @@ fn help(command: &mut clap::Command) -> Option<clap::Error> {
 async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure> {
     // A login may name a profile that is yet to be made.
     if let Command::Login(arguments) = command {
-        let named = global.profile.clone().unwrap_or_else(|| "default".to_owned());
+        let named = global.profile.clone();
         let global = Global { profile: None, ..global };
         let context = Context::new(&global, output)?;
-        return cmd::login::login(&context, &global, &named, arguments).await;
+        return cmd::login::login(&context, &global, named.as_deref(), arguments).await;
     }
     // Its client must be told what is missing, by each call.
     if let Command::Mcp(arguments) = command {

@@ -12,6 +12,7 @@ use crate::context::{
     profile_path,
 };
 use crate::failure::{Code, Failure, is_disabled};
+use crate::shell::quoted;
 
 /// How long an address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -50,10 +51,11 @@ pub(crate) enum Command {
 pub(crate) async fn login(
     context: &Context,
     global: &Global,
-    profile: &str,
+    named: Option<&str>,
     arguments: Arguments,
 ) -> Result<(), Failure> {
     let mut profiles = Profiles::load()?;
+    let profile = named.unwrap_or("default");
     let old = profiles.profiles.get(profile).cloned().unwrap_or_default();
     let before = old.base_url.clone();
     let url = match global.base_url.clone().or(old.base_url) {
@@ -86,13 +88,29 @@ pub(crate) async fn login(
         record["base_url"] = url.as_str().into();
     }
     profiles.profiles.insert(profile.to_owned(), stored);
-    profiles.default.get_or_insert_with(|| profile.to_owned());
+    // Who names no profile logs in for what comes next, whichever was used until now.
+    let other = profiles.default.take().filter(|default| default != profile);
+    profiles.default = Some(match &other {
+        Some(other) if named.is_some() => other.clone(),
+        _ => profile.to_owned(),
+    });
     record["file"] = profiles.save()?.display().to_string().into();
+    if let Some(other) = other.as_deref().filter(|_| named.is_none()) {
+        context.output.note(&format!(
+            "commands used the profile {other} and use this one now; back: `molbox profile use {}`",
+            quoted(other)
+        ));
+    }
     if context.output.is_json() || arguments.no_check {
         return context.output.record(&record);
     }
     let account = record["account"].as_str().unwrap_or_default();
-    context.output.text(&format!("logged in as {account} to {url}; now: molbox run protein.pdb"))
+    let flag = match other {
+        Some(_) if named.is_some() => format!("--profile {} ", quoted(profile)),
+        _ => String::new(),
+    };
+    let next = format!("logged in as {account} to {url}; now: molbox {flag}run protein.pdb");
+    context.output.sentence(&next)
 }
 
 /// What helps who is logging in: not to log in.

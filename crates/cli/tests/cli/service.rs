@@ -441,6 +441,33 @@ fn a_login_finds_the_stage_and_is_refused_in_words_that_help() {
 }
 
 #[test]
+fn who_logs_in_without_a_profile_uses_that_login_from_then_on() {
+    let service = Service::start();
+    service.molboxd(&["account", "create", "grace"]);
+    let of_grace = service.molboxd(&["key", "create", "grace"]);
+    let login = |named: &[&str], key: &str| {
+        let arguments = [&["login", "--base-url", &service.base_url], named].concat();
+        let output = with_input(service.molbox(&arguments).env_remove("MOLBOX_API_KEY"), key);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let account = || {
+        let mut shown = service.molbox(&["account"]);
+        for variable in ["MOLBOX_API_KEY", "MOLBOX_BASE_URL"] {
+            shown.env_remove(variable);
+        }
+        let shown: Value = serde_json::from_str(&ok(&mut shown)).unwrap();
+        shown["account"].as_str().unwrap().to_owned()
+    };
+    login(&["--profile", "lab"], &of_grace);
+    assert_eq!(account(), "grace", "the only one");
+    assert!(login(&[], &service.key).contains("molbox profile use lab"));
+    assert_eq!(account(), "ada");
+    login(&["--profile", "lab"], &of_grace);
+    assert_eq!(account(), "ada", "a profile that is named is used when it is named");
+}
+
+#[test]
 fn a_key_that_was_revoked_is_said_to_be() {
     let service = Service::start();
     let id = &service.key["mbx_".len()..][..8];

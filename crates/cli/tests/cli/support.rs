@@ -127,10 +127,9 @@ impl Service {
     }
 
     /// Carries out a command of the service's own.
-    pub(crate) fn molboxd(&self, words: &[&str]) {
+    pub(crate) fn molboxd(&self, words: &[&str]) -> String {
         let data = self.folder().join("data");
-        let done = Command::new(molboxd()).arg("--data").arg(data).args(words).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
+        ok(Command::new(molboxd()).arg("--data").arg(data).args(words))
     }
 
     /// What a command that succeeds writes to standard output.
