@@ -11,6 +11,7 @@ use molbox_analysis::Structure;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
+use crate::output::counted as counted_of;
 
 /// So much of a file tells what it is.
 const HEAD: u64 = 64 << 10;
@@ -82,7 +83,7 @@ pub(crate) fn structure(path: &Path) -> Result<(), Failure> {
             Err(Failure::invalid(format!("{shown}: is PDB, not mmCIF")).remedy("rename it to .pdb"))
         }
         "pdb" | "ent" if is_all && !has_atom(&text) => {
-            Err(Failure::invalid(format!("{shown}: has no atom; no line begins ATOM or HETATM")))
+            Err(Failure::invalid(format!("{shown}: {NO_ATOM}")))
         }
         "pdb" | "ent" | "cif" | "mmcif" => Ok(()),
         "sdf" | "mol" | "mol2" => Err(Failure::invalid(format!("{shown}: is a ligand's format"))
@@ -100,7 +101,7 @@ pub(crate) fn counted(path: &Path) -> Option<String> {
     open(path).ok()?.read_to_string(&mut text).ok()?;
     let topology = Structure::from_text(&text).ok()?.topology;
     let (atoms, residues) = (topology.n_atoms(), topology.residues().len());
-    Some(format!("{atoms} atoms in {residues} residues"))
+    Some(format!("{} in {}", counted_of(atoms, "atom"), counted_of(residues, "residue")))
 }
 
 /// Extensions of topologies of built systems, and of archives that hold one.
@@ -110,6 +111,10 @@ const PARTS: [&str; 16] = [
     "inpcrd", "rst7", "ncrst", "restrt", "gro", "crd", "cor", "prm", "par", "rtf", "str", "xsc",
     "pdb", "ent", "cif", "mmcif",
 ];
+
+/// Those of them that hold coordinates.
+const COORDINATES: [&str; 11] =
+    ["inpcrd", "rst7", "ncrst", "restrt", "gro", "crd", "cor", "pdb", "ent", "cif", "mmcif"];
 
 /// Whether files are of a system that another program has built: a topology is among them.
 ///
@@ -130,16 +135,47 @@ pub(crate) fn is_built(files: &[String]) -> Result<bool, Failure> {
     match other {
         Some(file) => Err(Failure::invalid(format!("{file}: is of no system that is built"))
             .remedy("of a structure give one file, and ligands by --ligand")),
-        None if has_topology => Ok(true),
+        None if has_topology => one_topology(files, is).map(|()| true),
         None => Err(Failure::invalid("several files are those of a built system, and have a topology")
             .remedy("that is a .prmtop, .top, .psf or .xml, or a .zip with all; of a structure give one file")),
     }
 }
 
+/// Refuses files of a built system that can be seen to be too many or too few; what is in an archive is
+/// seen by the service.
+fn one_topology(files: &[String], is: impl Fn(&String, &[&str]) -> bool) -> Result<(), Failure> {
+    let is_archive = |file: &&String| is(file, &["zip"]);
+    let topologies = files.iter().filter(|file| is(file, &TOPOLOGIES) && !is_archive(file));
+    match topologies.collect::<Vec<_>>().as_slice() {
+        [one, other, ..] => {
+            Err(Failure::invalid(format!("{one}, {other}: a built system has one topology"))
+                .remedy("leave the others out"))
+        }
+        [one] if !files.iter().any(|file| is_archive(&file) || is(file, &COORDINATES)) => {
+            let failure = Failure::invalid(format!("{one}: there are no coordinates for it"));
+            Err(failure.remedy("give a file of them too, such as .inpcrd, .gro, .crd or .pdb"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses what cannot be a molecule in any format, and says what it is.
 pub(crate) fn ligand(path: &Path) -> Result<(), Failure> {
-    head(path).map(drop)
+    let (text, is_all) = head(path)?;
+    let name = unpacked_name(path);
+    let extension = name.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let problem = match extension.to_lowercase().as_str() {
+        "sdf" | "mol" if text.lines().nth(3).is_none() => {
+            "has no molecule: its fourth line counts atoms"
+        }
+        "mol2" if is_all && !text.contains("@<TRIPOS>MOLECULE") => "has no molecule",
+        "pdb" | "ent" if is_all && !has_atom(&text) => NO_ATOM,
+        _ => return Ok(()),
+    };
+    Err(Failure::invalid(format!("{}: {problem}", path.display())))
 }
+
+const NO_ATOM: &str = "has no atom; no line begins ATOM or HETATM";
 
 /// The beginning of a text, and whether it is all of it.
 fn head(path: &Path) -> Result<(String, bool), Failure> {
@@ -200,6 +236,9 @@ mod tests {
         assert_eq!(said(&["a.prmtop", "a.rst7"]), Ok(true));
         assert_eq!(said(&["a.XML", "a.pdb"]), Ok(true));
         assert_eq!(said(&["system.zip"]), Ok(true));
+        assert_eq!(said(&["a.zip", "a.top"]), Ok(true), "the rest may be in the archive");
+        assert!(said(&["a.psf", "a.prm"]).unwrap_err().contains("no coordinates"));
+        assert!(said(&["a.prmtop", "a.gro", "b.xml"]).unwrap_err().contains("one topology"));
         assert!(said(&["a.pdb", "b.sdf"]).unwrap_err().starts_with("b.sdf: "));
         assert!(said(&["a.pdb", "b.pdb"]).unwrap_err().contains("have a topology"));
     }
@@ -222,6 +261,15 @@ mod tests {
         assert_eq!(said("a.pdb", b"# made\ndata_1L2Y\n").as_deref(), Some("is mmCIF, not PDB"));
         assert_eq!(said("a.cif", ATOM.as_bytes()).as_deref(), Some("is PDB, not mmCIF"));
         assert_eq!(said("a.pdb", b"PK\x03\x04rest").as_deref(), Some("is a zip archive"));
+        let ligand = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, content).unwrap();
+            ligand(&path).err().map(|failure| failure.message)
+        };
+        assert!(ligand("a.sdf", "CCO\n").is_some_and(|said| said.contains("fourth line")));
+        assert!(ligand("a.mol2", "CCO\n").is_some_and(|said| said.ends_with("no molecule")));
+        assert!(ligand("a.pdb", "REMARK\n").is_some_and(|said| said.contains("no atom")));
+        assert_eq!(ligand("b.pdb", ATOM), None);
         assert_eq!(said("a.ent", ATOM.as_bytes()), None);
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(ATOM.as_bytes()).unwrap();

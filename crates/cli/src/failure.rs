@@ -102,7 +102,7 @@ impl Failure {
     }
 
     pub(crate) fn file(path: &Path, error: &std::io::Error) -> Self {
-        Self::new(Code::File, format!("{}: {error}", path.display()))
+        Self::new(Code::File, of_file(path, error))
     }
 
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
@@ -130,6 +130,13 @@ impl Failure {
             "request_id": self.request_id,
         }})
     }
+}
+
+/// What the system says of a file, without its number for that.
+fn of_file(path: &Path, error: &std::io::Error) -> String {
+    let said = error.to_string();
+    let said = said.split_once(" (os error ").map_or(said.as_str(), |(said, _)| said);
+    format!("{}: {said}", path.display())
 }
 
 impl fmt::Display for Failure {
@@ -211,6 +218,10 @@ impl From<Error> for Failure {
                 Error::Connection(source) if is_plain(&innermost(source)) => {
                     "it speaks http there: give the address with http:// in place of https://"
                 }
+                Error::Connection(source) if is_unknown_name(&innermost(source)) => {
+                    "is the name right, and is there a network? --base-url or MOLBOX_BASE_URL gives \
+                     another, `molbox login --base-url URL` stores it"
+                }
                 Error::Connection(source) if is_untrusted(&innermost(source)) => {
                     "its certificate is of an authority that this machine does not know: set \
                      SSL_CERT_FILE to a file with the certificate of that authority"
@@ -243,7 +254,7 @@ impl From<Error> for Failure {
 fn message(error: &Error) -> String {
     match error {
         Error::Refused(refusal) => refused(refusal),
-        Error::File { path, source } => format!("{}: {source}", path.display()),
+        Error::File { path, source } => of_file(path, source),
         Error::Connection(source) => match source.url().filter(|_| is_connection_refused(source)) {
             Some(url) => format!("nothing listens at {}", url.origin().ascii_serialization()),
             None => format!("cannot {error}: {}", readable(&innermost(source))),
@@ -273,6 +284,10 @@ fn place(violation: &ValidationError) -> String {
         {
             String::new()
         }
+        // Whoever uploads gave the name that the message has, and no identifier.
+        _ if violation.type_ == "file_content" => String::new(),
+        // What is wrong with the account is no fault of the key.
+        _ if violation.path() == "header x-api-key" => String::new(),
         // A parameter of the address is an argument here.
         _ => violation.path().trim_end().trim_start_matches("query ").to_owned(),
     }
@@ -307,6 +322,10 @@ fn is_plain(cause: &str) -> bool {
     cause.contains("InvalidContentType") || cause.contains("wrong version number")
 }
 
+fn is_unknown_name(cause: &str) -> bool {
+    cause.contains("failed to lookup address")
+}
+
 fn is_untrusted(cause: &str) -> bool {
     cause.contains("UnknownIssuer") || cause.contains("CaUsedAsEndEntity")
 }
@@ -315,6 +334,7 @@ fn is_untrusted(cause: &str) -> bool {
 fn readable(cause: &str) -> String {
     match () {
         () if is_plain(cause) => "there is no TLS on that port".to_owned(),
+        () if is_unknown_name(cause) => "there is no machine of that name".to_owned(),
         () if is_untrusted(cause) => "its certificate cannot be verified".to_owned(),
         () => cause.to_owned(),
     }

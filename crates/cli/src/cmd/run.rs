@@ -195,16 +195,30 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
         context.output.note("files of a built system are read once they are registered");
     } else if let Some(client) = &client {
         let mut request = plan.system.clone();
-        request.protein = registered(client, &plan.structure).await?;
+        let structure = &plan.structure;
+        let unknown = match origin(client, structure).await? {
+            Origin::File => {
+                let path = Path::new(structure);
+                request.protein = registered(client, path).await?;
+                let found = content::counted(path)
+                    .map_or_else(String::new, |counted| format!("{structure} has {counted}; "));
+                format!(
+                    "{found}atoms of the system, memory and time are estimated once it is \
+                     registered: `molbox file upload {}`",
+                    quoted(structure)
+                )
+            }
+            Origin::Service => {
+                request.protein = Some(structure.clone());
+                String::new()
+            }
+            Origin::Elsewhere => format!(
+                "the service has no mirror of public entries: a run fetches {structure} itself, \
+                 and its atoms, memory and time are estimated then"
+            ),
+        };
         if request.protein.is_none() {
-            let path = Path::new(&plan.structure);
-            let found = content::counted(path)
-                .map_or_else(String::new, |counted| format!("{} has {counted}; ", plan.structure));
-            context.output.note(&format!(
-                "{found}atoms of the system, memory and time are estimated once it is registered: \
-                 `molbox file upload {}`",
-                quoted(&plan.structure)
-            ));
+            context.output.note(&unknown);
         }
         let is_known = request.protein.is_some();
         let checked = client.system_check().body(request).send().await?.into_inner();
@@ -410,14 +424,31 @@ fn written(job: &Value) -> Value {
     json!({"steps": steps, "frames": frames})
 }
 
-/// What the service knows a structure by: the registered file of the same name and size, or
-/// what is no path.
-async fn registered(client: &Client, structure: &str) -> Result<Option<String>, Failure> {
-    let path = Path::new(structure);
-    if !is_path(path) {
-        return Ok(Some(structure.to_owned()));
+/// Where a structure comes from.
+enum Origin {
+    /// A file of this machine.
+    File,
+    /// The service, as a registered file or an entry of its mirror.
+    Service,
+    /// A public entry that the service does not have.
+    Elsewhere,
+}
+
+async fn origin(client: &Client, structure: &str) -> Result<Origin, Failure> {
+    if is_path(Path::new(structure)) {
+        return Ok(Origin::File);
     }
-    let Some(name) = content::stem(structure) else { return Ok(None) };
+    match client.system_check().body_map(|system| system.protein(structure)).send().await {
+        Err(error) if is_unknown_protein(&error) && is_entry(structure) => Ok(Origin::Elsewhere),
+        Err(error) if is_unknown_protein(&error) => Err(unknown_structure(structure)),
+        // Whatever else is wrong, the whole request meets too.
+        _ => Ok(Origin::Service),
+    }
+}
+
+/// The registered file of the name and size of one of this machine.
+async fn registered(client: &Client, path: &Path) -> Result<Option<String>, Failure> {
+    let Some(name) = content::stem(&path.to_string_lossy()) else { return Ok(None) };
     let size = path.metadata().map_err(|e| Failure::file(path, &e))?.len();
     let page = client.file_list().name(&name).send().await?.into_inner();
     let same =
@@ -474,26 +505,21 @@ async fn prepare(
     plan: &mut Plan,
     folder: &Path,
 ) -> Result<(), Failure> {
-    let path = PathBuf::from(&plan.structure);
     if !plan.built.is_empty() {
         return Ok(());
     }
-    if is_path(&path) {
-        if let Some(unpacked) = content::unpacked(&path, folder)? {
-            plan.structure = unpacked.display().to_string();
+    let brought = match origin(client, &plan.structure).await? {
+        Origin::File => {
+            let unpacked = content::unpacked(Path::new(&plan.structure), folder)?;
+            unpacked.map(|path| path.display().to_string())
         }
-        return Ok(());
+        Origin::Service => None,
+        Origin::Elsewhere => Some(entry::fetch(context, &plan.structure, folder).await?),
+    };
+    if let Some(structure) = brought {
+        plan.structure = structure;
     }
-    let request = client.system_check().body_map(|system| system.protein(&plan.structure));
-    match request.send().await {
-        Err(error) if is_entry(&plan.structure) && is_unknown_protein(&error) => {
-            plan.structure = entry::fetch(context, &plan.structure, folder).await?;
-            Ok(())
-        }
-        Err(error) if is_unknown_protein(&error) => Err(unknown_structure(&plan.structure)),
-        // Whatever else is wrong, the whole request meets too.
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether a text has the form of a public structure entry: `1L2Y`.
@@ -749,7 +775,7 @@ impl Arguments {
         }
         leave_out_frequencies(&mut parts["job"], &given["job"]);
         let steps = parts["job"]["equilibration"].as_array().into_iter().flatten();
-        masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
+        masks("equilibration", steps.filter_map(|step| step["restraint_mask"].as_str()))?;
         let structure = self.structure.first().cloned();
         let structure =
             structure.filter(|structure| !structure.trim().is_empty()).ok_or_else(|| {
@@ -775,7 +801,12 @@ impl Arguments {
                 } else {
                     "is no file"
                 };
-                return Err(Failure::invalid(format!("{}: {what}", path.display())));
+                let failure = Failure::invalid(format!("{}: {what}", path.display()));
+                return Err(if data.is_file() {
+                    failure.remedy("rename it, to .pdb or .cif, or what a ligand is")
+                } else {
+                    failure
+                });
             }
         }
         if !is_built && is_path(Path::new(&structure)) {
@@ -835,7 +866,9 @@ fn analysis(part: &Value) -> Result<AnalysisRequest, Failure> {
     let request = request::check::<Analysis>(part)?;
     let lists =
         part.as_object().into_iter().flatten().filter(|(field, _)| field.ends_with("_masks"));
-    masks(lists.flat_map(|(_, list)| texts(list)))?;
+    for (field, list) in lists {
+        masks(field, texts(list).into_iter())?;
+    }
     Ok(request)
 }
 
@@ -848,9 +881,11 @@ fn texts(value: &Value) -> Vec<&str> {
 }
 
 /// Refuses masks that cannot be read: that is better known before the simulation than after.
-fn masks<'a>(masks: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+fn masks<'a>(field: &str, masks: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     for mask in masks {
-        Mask::parse_list(mask).map_err(|e| Failure::invalid(format!("mask {mask:?}: {e}")))?;
+        Mask::parse_list(mask).map_err(|error| {
+            Failure::invalid(format!("{}: mask {mask:?}: {error}", shown_place(field)))
+        })?;
     }
     Ok(())
 }

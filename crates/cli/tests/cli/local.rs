@@ -129,7 +129,13 @@ fn what_is_wrong_is_reported_with_field_remedy_and_exit_status() {
     fs::write(folder.path().join("low.json"), r#"{"equilibration": [{"time": 1}, {"time": -1}]}"#)
         .unwrap();
     let closed = "http://127.0.0.1:1/local";
-    let cases: [(&[&str], i32, &str, &str); 6] = [
+    let cases: [(&[&str], i32, &str, &str); 7] = [
+        (
+            &["margin", "local", "--portfolio", "book.xlsx"],
+            2,
+            "--portfolio book.xlsx: its format cannot be recognised",
+            "save its sheet as CSV",
+        ),
         (
             &["job", "submit", "-f", "typo.yaml"],
             5,
@@ -142,12 +148,7 @@ fn what_is_wrong_is_reported_with_field_remedy_and_exit_status() {
             "equilibration[1].time: must be a number >= 0, got -1",
             "`molbox example job` explains every field",
         ),
-        (
-            &["job", "submit", "-f", "none.json"],
-            11,
-            "none.json: No such file or directory (os error 2)",
-            "",
-        ),
+        (&["job", "submit", "-f", "none.json"], 11, "none.json: No such file or directory", ""),
         (
             &["job", "list"],
             3,

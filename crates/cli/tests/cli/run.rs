@@ -15,6 +15,7 @@ use crate::support::{Service, failure, matches, molbox, ok, repository, with_inp
 
 /// All that a structure needs to look like one.
 const ATOM: &str = "ATOM      1  N   MET A   1      27.340  24.430   2.614\n";
+const MOLECULE: &str = "drug\n\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n";
 
 /// A short run of villin, beginning in `villin`, by these flags besides.
 fn short_run(service: &Service, flags: &[&str]) -> Command {
@@ -218,7 +219,7 @@ fn a_protein_that_lies_askew_gets_no_membrane_and_the_reader_a_remedy() {
 fn a_preset_is_what_would_be_sent() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("protein.pdb"), ATOM).unwrap();
-    fs::write(folder.path().join("drug.sdf"), "drug\n").unwrap();
+    fs::write(folder.path().join("drug.sdf"), MOLECULE).unwrap();
     let cases: [(&str, &[&str]); 4] = [
         ("quick", &["--preset", "quick", "--time", "20ps"]),
         ("standard", &["--ligand", "drug.sdf", "--temperature", "37°C", "--replicas", "3"]),
@@ -259,21 +260,23 @@ fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
     fs::write(folder.path().join("page.pdb"), "<!DOCTYPE html>\n<html>").unwrap();
     fs::write(folder.path().join("empty.pdb"), "").unwrap();
     fs::create_dir(folder.path().join("folder.pdb")).unwrap();
-    let cases: [(&[&str], i32, &str); 11] = [
+    fs::write(folder.path().join("line.sdf"), "CCO\n").unwrap();
+    let cases: [(&[&str], i32, &str); 12] = [
         (&["page.pdb"], 5, "page.pdb: is a web page, not a structure"),
         (&["empty.pdb"], 5, "empty.pdb: is empty"),
-        (&["none.pdb"], 11, "none.pdb: No such file or directory (os error 2)"),
+        (&["none.pdb"], 11, "none.pdb: No such file or directory"),
         (&["folder.pdb"], 5, "folder.pdb: is no file"),
         (&["plain"], 5, "plain: has no extension that gives its format"),
         (
-            &["a.pdb", "--ligand", "none.sdf"],
-            11,
-            "none.sdf: No such file or directory (os error 2)",
+            &["a.pdb", "--ligand", "line.sdf"],
+            5,
+            "line.sdf: has no molecule: its fourth line counts atoms",
         ),
+        (&["a.pdb", "--ligand", "none.sdf"], 11, "none.sdf: No such file or directory"),
         (
             &["a.pdb", "--rmsd", "@@"],
             5,
-            "mask \"@@\": column 2: expected a name, a number or `*`, found `@`",
+            "--rmsd: mask \"@@\": column 2: expected a name, a number or `*`, found `@`",
         ),
         (&["a.pdb", "--equilibration", r#"[{"restraint_mask": ":"}]"#], 5, ""),
         (&["a.pdb", "--file", "a.pdb"], 5, "a.pdb: is neither .toml, .yaml nor .json, but .pdb"),
@@ -372,6 +375,12 @@ fn a_dry_run_with_a_key_is_checked_by_the_service() {
     let service = Service::start();
     let pdb = repository().join("examples/1vii.pdb");
     fs::copy(&pdb, service.folder().join("1vii.pdb")).unwrap();
+    let (code, unknown) = failure(&mut service.molbox(&["run", "villin", "--dry-run"]));
+    assert_eq!(code, 4, "{unknown}");
+    assert!(unknown["message"].as_str().unwrap().starts_with("no file villin here"), "{unknown}");
+    let output = service.molbox(&["run", "1L2Y", "--dry-run"]).output().unwrap();
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && remarks.contains("a run fetches 1L2Y itself"), "{remarks}");
     let dry = ["run", "1vii.pdb", "--dry-run"];
     let output = service.molbox(&dry).output().unwrap();
     let remarks = String::from_utf8(output.stderr).unwrap();
@@ -454,8 +463,8 @@ fn a_path_that_is_not_text_is_reported() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = tempfile::tempdir().unwrap();
     let ligand = std::ffi::OsStr::from_bytes(b"\xff.sdf");
-    for name in [std::ffi::OsStr::new("a.pdb"), ligand] {
-        fs::write(folder.path().join(name), ATOM).unwrap();
+    for (name, text) in [(std::ffi::OsStr::new("a.pdb"), ATOM), (ligand, MOLECULE)] {
+        fs::write(folder.path().join(name), text).unwrap();
     }
     let mut run = molbox(folder.path(), &["run", "a.pdb", "--output", "out", "--ligand"]);
     let (code, error) = failure(run.arg(ligand).env("MOLBOX_API_KEY", "mbx_any"));

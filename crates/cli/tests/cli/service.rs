@@ -427,6 +427,9 @@ fn a_login_finds_the_stage_and_is_refused_in_words_that_help() {
         let error: Value = serde_json::from_slice(&output.stderr).unwrap();
         (output.status.code().unwrap(), error["error"].clone())
     };
+    let (code, nowhere) = error(login("http://md.example.invalid", &service.key));
+    assert_eq!(code, 10, "{nowhere}");
+    assert!(nowhere["message"].as_str().unwrap().contains("no machine of that name"), "{nowhere}");
     let (code, refused) = error(login(&service.base_url, "mbx_wrong"));
     assert_eq!((code, refused["message"].as_str()), (3, Some("the API key is not valid")));
     assert!(refused["remedy"].as_str().unwrap().contains("copied whole"), "{refused}");

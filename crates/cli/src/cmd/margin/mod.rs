@@ -170,6 +170,7 @@ impl Portfolio {
     fn document(&self, path: &Path) -> Result<(String, String), Failure> {
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_lowercase);
         let extension = extension.map(|e| if e == "yml" { "yaml".to_owned() } else { e });
+        let is_workbook = matches!(extension.as_deref(), Some("xlsx" | "xls" | "ods"));
         let format =
             self.data_format.clone().or(extension.filter(|e| FORMATS.contains(&e.as_str())));
         let mut format = format.ok_or_else(|| {
@@ -177,7 +178,10 @@ impl Portfolio {
                 "--portfolio {}: its format cannot be recognised",
                 path.display()
             ));
-            failure.remedy(format!("call it .{}; or give --data-format", FORMATS.join(", .")))
+            failure.remedy(match is_workbook {
+                true => "save its sheet as CSV".to_owned(),
+                false => format!("call it .{}; or give --data-format", FORMATS.join(", .")),
+            })
         })?;
         let (text, name) = request::read(path).map_err(|failure| {
             if failure.message.contains("UTF-8") {
@@ -250,7 +254,9 @@ impl Portfolio {
         if rows.len() > 1 {
             rows.push(total(summary));
         }
-        context.output.table(COLUMNS, &rows)?;
+        if !rows.is_empty() {
+            context.output.table(COLUMNS, &rows)?;
+        }
         if let Some(base) = base.as_str().filter(|_| is_mixed) {
             context.output.note(&format!(
                 "amounts of a position are in its own currency, the total and all below in {base}"

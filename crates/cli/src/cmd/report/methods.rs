@@ -247,7 +247,7 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
 fn of_minimisation(jobs: &[&JobRecord]) -> String {
     let minimised =
         jobs.iter().flat_map(|job| &job.stages).filter(|stage| stage.name == "minimization");
-    let said: Vec<String> = minimised
+    let mut said: Vec<String> = minimised
         .filter_map(|stage| {
             Some(format!(
                 "{}, from {} to {} kJ/mol{}",
@@ -261,6 +261,8 @@ fn of_minimisation(jobs: &[&JobRecord]) -> String {
             ))
         })
         .collect();
+    // Replicas begin alike, and the same steps lead to the same place.
+    said.dedup();
     match said.as_slice() {
         [] => String::new(),
         [one] => format!("The energy was minimised by OpenMM: {one}."),
@@ -572,6 +574,17 @@ mod tests {
 
     fn read(stage: &str, ensemble: &str) -> Method {
         serde_json::from_value(noted(stage, ensemble)).unwrap()
+    }
+
+    #[test]
+    fn what_all_replicas_came_to_by_minimisation_stands_once() {
+        let example = include_str!("../../../../../openapi/examples/job_view.200.succeeded.json");
+        let [one, mut other] =
+            [(); 2].map(|()| serde_json::from_str::<JobRecord>(example).unwrap());
+        let said = of_minimisation(&[&one, &other]);
+        assert_eq!(said, of_minimisation(&[&one]));
+        other.stages.iter_mut().for_each(|stage| stage.steps += 1);
+        assert!(of_minimisation(&[&one, &other]).contains("of each replica"), "{said}");
     }
 
     #[test]
