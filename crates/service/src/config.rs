@@ -288,6 +288,8 @@ section! {
     Server {
         /// How long requests are still taken when the service is asked to end, in seconds, while `/healthz` answers 503: a load balancer has to notice.
         drain_seconds: u64 = 0,
+        /// How long a start waits for a database or an object store of another machine that does not answer, in seconds: after a power cut machines come back in any order. What refuses is not waited for.
+        wait_seconds: u64 = 120,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use futures::future::OptionFuture;
@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{Deed, Expired};
+use crate::folder::failure::is_absence;
 use crate::http::connections::{self, Door, raise_file_limit};
 use crate::http::routes;
 use crate::objects::Key;
@@ -27,6 +28,8 @@ use crate::{files, folder, runner, servers, webhook};
 /// The file of the data folder with the addresses.
 const ADDRESSES: &str = "addresses.json";
 
+/// How long what does not answer is left alone.
+const RETRY: Duration = Duration::from_secs(1);
 /// How long the runner may take to end.
 const GIVE_BACK: Duration = Duration::from_secs(3);
 
@@ -61,7 +64,7 @@ pub(super) async fn serve(
     folder::make(&config.data)?;
     // Held until the process ends.
     let _lock = folder::lock(&config.data)?;
-    let app = Arc::new(App::open(config, clock)?);
+    let app = Arc::new(opened(config, clock).await?);
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
     let garbage = app.db.garbage(app.now(), true).await?;
@@ -136,6 +139,25 @@ pub(super) async fn serve(
     }
     reloads.abort();
     Ok(())
+}
+
+/// Opens what the service works with, and waits for what of it is elsewhere and does not answer yet.
+async fn opened(config: Config, clock: Clock) -> Result<App> {
+    let begun = Instant::now();
+    let limit = Duration::from_secs(config.server.wait_seconds);
+    let mut said = None;
+    loop {
+        let error = match App::open(config.clone(), clock.clone()) {
+            Err(error) if is_absence(&error) && begun.elapsed() < limit => format!("{error:#}"),
+            opened => return opened,
+        };
+        // Once, and not at every try.
+        if said.as_ref() != Some(&error) {
+            tracing::warn!(cause = error, "waiting for {} s at most", limit.as_secs());
+            said = Some(error);
+        }
+        tokio::time::sleep(RETRY).await;
+    }
 }
 
 /// Removes what an earlier service deleted, or was writing when it ended.

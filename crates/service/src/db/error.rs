@@ -26,6 +26,8 @@ pub(crate) enum Error {
     Io(Cause),
     /// The database's server does not answer.
     Unreachable(Cause),
+    /// A server answers that is not believed to be the one that is meant.
+    Untrusted(Cause),
     /// The machine has no memory left.
     NoMemory(Cause),
     /// It took longer than it was given.
@@ -51,6 +53,7 @@ impl Error {
             | Self::ReadOnly(cause)
             | Self::Io(cause)
             | Self::Unreachable(cause)
+            | Self::Untrusted(cause)
             | Self::NoMemory(cause)
             | Self::Interrupted(cause)
             | Self::Superseded(cause)

@@ -113,13 +113,17 @@ const LANE: i32 = 4;
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         let state = error.code().cloned();
-        let is_of_network = match std::error::Error::source(&error) {
-            Some(source) => error.is_closed() || source.is::<io::Error>(),
-            None => true,
-        };
+        let source = std::error::Error::source(&error);
+        let of_network = source.map(|source| source.downcast_ref().map(io::Error::kind));
+        let is_closed = error.is_closed();
         let cause = Arc::new(Reported(error));
         let Some(state) = state else {
-            return if is_of_network { Self::Unreachable(cause) } else { Self::Other(cause) };
+            return match of_network {
+                // What TLS says of a certificate.
+                Some(Some(io::ErrorKind::InvalidData)) => Self::Untrusted(cause),
+                Some(None) if !is_closed => Self::Other(cause),
+                _ => Self::Unreachable(cause),
+            };
         };
         match state {
             SqlState::DISK_FULL => Self::Full(cause),

@@ -23,6 +23,15 @@ pub(crate) fn storage_failure(cause: &anyhow::Error) -> Option<&'static str> {
     })
 }
 
+/// Whether a failure is that of a server elsewhere that does not answer, or not yet.
+pub(crate) fn is_absence(cause: &anyhow::Error) -> bool {
+    cause.chain().any(|error| {
+        let of_store = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
+        of_store.and_then(|inner| inner.downcast_ref()).is_some_and(Failure::is_absence)
+            || matches!(error.downcast_ref(), Some(Error::Unreachable(_)))
+    })
+}
+
 const DISPLACED: &str = "the service's data folder is not in its place";
 const FULL: &str = "the service's disk is full";
 const READ_ONLY: &str = "the service cannot write to its disk";
@@ -46,7 +55,9 @@ fn of_database(error: &Error) -> Option<&'static str> {
         Error::Full(_) => FULL,
         Error::ReadOnly(_) => READ_ONLY,
         Error::Io(_) => FAILS,
-        Error::Unreachable(_) | Error::Interrupted(_) => "the service's database does not answer",
+        Error::Unreachable(_) | Error::Untrusted(_) | Error::Interrupted(_) => {
+            "the service's database does not answer"
+        }
         Error::Busy(_) => "another program holds the service's database",
         Error::Damaged(_) => DAMAGED,
         Error::NoMemory(_) => NO_MEMORY,

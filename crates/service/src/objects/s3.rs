@@ -64,6 +64,9 @@ const TEN: &str = "0123456789";
 const OF_TEN: &str = "hNiYd/DUBB77a/kaFvAkjy/Vc+avBcGflr7bn4gveII=";
 const OF_NONE: &str = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 
+/// How the client says that a store, or a load balancer before it, is not ready.
+const UNAVAILABLE: [&str; 3] = ["status code: 502", "status code: 503", "status code: 504"];
+
 /// The settings, for messages.
 const URL: &str = "objects.url";
 const ENDPOINT: &str = "objects.endpoint";
@@ -83,6 +86,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unreachable,
+    Unavailable,
     NoBucket,
     Region,
     Key,
@@ -92,10 +96,15 @@ enum Kind {
 }
 
 impl Failure {
+    /// Whether there is no answer, or one of whoever stands before a store that is away.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self.kind, Kind::Unreachable | Kind::Unavailable)
+    }
+
     /// What is in the way, for whom requests are answered.
     pub(crate) fn what(&self) -> &'static str {
         match self.kind {
-            Kind::Unreachable => "the service's object store does not answer",
+            Kind::Unreachable | Kind::Unavailable => "the service's object store does not answer",
             Kind::NoBucket | Kind::Region | Kind::Key | Kind::Forbidden | Kind::Clock => {
                 "the service's object store refuses"
             }
@@ -108,6 +117,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, setting) = match self.kind {
             Kind::Unreachable => ("it does not answer", ENDPOINT),
+            Kind::Unavailable => ("it is not ready", ENDPOINT),
             Kind::NoBucket => ("there is no such bucket", URL),
             Kind::Region => ("the bucket is in another region", REGION),
             Kind::Key => ("it does not accept the key", CREDENTIALS),
@@ -165,6 +175,7 @@ fn failed(error: object_store::Error) -> io::Error {
         (_, object_store::Error::Unauthenticated { .. }) => Kind::Key,
         (_, object_store::Error::PermissionDenied { .. }) => Kind::Forbidden,
         _ if is_of_network(&error) => Kind::Unreachable,
+        _ if UNAVAILABLE.iter().any(|status| text.contains(status)) => Kind::Unavailable,
         _ => Kind::Other,
     };
     let said = match (code, between(&text, "<Message>", "</Message>")) {

@@ -206,6 +206,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
             molboxd.args(["--set", &format!("{address}=\"127.0.0.1:0\"")]);
         }
         molboxd.args(["--set", "worker.python=\"/nonexistent/python\""]);
+        molboxd.args(["--set", "server.wait_seconds=0"]);
         let output = molboxd.arg(command).env_remove("AWS_ACCESS_KEY_ID").output().unwrap();
         assert!(!output.status.success(), "{changed:?}");
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
@@ -240,6 +241,26 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
             .count(),
         0
     );
+}
+
+#[test]
+fn a_server_that_is_started_before_its_store_waits_for_it() {
+    let Some(mut server) = S3::start() else { return };
+    let broken = ["worker.python=\"/nonexistent/python\""];
+    let mut service = Service::start_in_bucket(&server.bucket(), &broken);
+    service.stop();
+    server.crash();
+    let log = service.data.with_extension("log");
+    thread::scope(|scope| {
+        let starting = scope.spawn(|| service.restart());
+        wait_for("it says what it waits for", || {
+            let log = fs::read_to_string(&log).unwrap();
+            let mut lines = log.lines().filter(|line| line.contains("waiting for 120 s at most"));
+            lines.next().map(|line| assert!(line.contains("(objects.endpoint)"), "{line}"))
+        });
+        server.restart();
+        starting.join().unwrap();
+    });
 }
 
 /// A store that refuses each request as S3 does one whose date is far from its own; its address.

@@ -242,6 +242,33 @@ async fn a_database_that_dies_takes_nothing_that_was_acknowledged_with_it() {
 }
 
 #[test]
+fn a_server_that_is_started_before_its_database_waits_for_it() {
+    let Some(mut server) = Postgres::start() else { return };
+    let mut service = Service::start_on(&server.database(), &SETTINGS);
+    service.stop();
+    server.crash();
+    let log = service.data.with_extension("log");
+    thread::scope(|scope| {
+        let starting = scope.spawn(|| service.restart());
+        wait_for("it says what it waits for", || {
+            let log = std::fs::read_to_string(&log).unwrap();
+            let mut lines = log.lines().filter(|line| line.contains("waiting for 120 s at most"));
+            lines.next().map(|line| assert!(line.contains("(database.url)"), "{line}"))
+        });
+        server.restart();
+        starting.join().unwrap();
+    });
+    service.command(&["account", "list"]);
+    // Who looks after it by itself sets none.
+    service.stop();
+    server.crash();
+    let mut serve = service.place().molboxd();
+    serve.args(["--set", "server.wait_seconds=0", "--set", SETTINGS[0], "serve"]);
+    let said = String::from_utf8(serve.output().unwrap().stderr).unwrap();
+    assert!(said.contains("database.url") && !said.contains("waiting"), "{said}");
+}
+
+#[test]
 fn a_database_that_cannot_be_used_is_named_with_its_setting() {
     let Some(server) = postgres::shared() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -360,7 +387,7 @@ fn a_password_that_is_missing_or_wrong_is_named_with_its_setting() {
     server.sql(&database, "revoke create on schema public from public");
     server.ask_for_passwords(&database);
     let folder = tempfile::tempdir().unwrap();
-    let list = |role: &str, password: Option<&str>| -> (bool, String) {
+    let run = |run: &[&str], role: &str, password: Option<&str>| -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
         command.arg("--data").arg(folder.path().join("data"));
         let url = format!("postgres://{role}@127.0.0.1:{port}/molbox_0?sslmode=disable");
@@ -371,13 +398,17 @@ fn a_password_that_is_missing_or_wrong_is_named_with_its_setting() {
             std::fs::write(&file, password).unwrap();
             command.args(["--set", &format!("database.password_file={file:?}")]);
         }
-        let output = command.args(["account", "list"]).output().unwrap();
+        let output = command.args(run).output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
+    let list = |role: &str, password| run(&["account", "list"], role, password);
     for password in [None, Some("wrong"), Some("")] {
-        let (done, said) = list("molbox", password);
-        assert!(!done && said.contains("database.password_file"), "{password:?}: {said}");
-        assert!(!said.contains("wrong"), "{said}");
+        // What refuses is waited for by none.
+        for said in [list("molbox", password), run(&["serve"], "molbox", password)] {
+            let (done, said) = said;
+            assert!(!done && said.contains("database.password_file"), "{password:?}: {said}");
+            assert!(!said.contains("wrong") && !said.contains("waiting"), "{said}");
+        }
     }
     let (done, said) = list("guest", Some("right"));
     assert!(!done && said.contains("make the role of database.url own the database"), "{said}");
@@ -421,15 +452,17 @@ fn a_connection_to_elsewhere_is_encrypted_to_who_the_certificate_says() {
     let Some((server, port, certificate)) = Postgres::start_with_tls() else { return };
     server.database();
     let folder = tempfile::tempdir().unwrap();
-    let list = |host: &str, more: &str, ca_file: &str| -> (bool, String) {
+    let run = |run: &[&str], host: &str, more: &str, ca_file: &str| -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
         command.arg("--data").arg(folder.path().join("data"));
         let url = format!("postgres://molbox@{host}:{port}/molbox_0?hostaddr=127.0.0.1{more}");
         command.args(["--set", &format!("database.url={url:?}")]);
         command.args(["--set", &format!("database.ca_file={ca_file:?}")]);
-        let output = command.args(["account", "list"]).output().unwrap();
+        let output = command.args(run).output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
+    let list =
+        |host: &str, more: &str, ca_file: &str| run(&["account", "list"], host, more, ca_file);
     let ca_file = certificate.to_str().unwrap();
     let (done, said) = list("localhost", "&sslmode=verify-full", ca_file);
     assert!(done, "{said}");
@@ -439,8 +472,11 @@ fn a_connection_to_elsewhere_is_encrypted_to_who_the_certificate_says() {
         ("db.example.org", "&sslmode=verify-full", ca_file, "certificate"),
         ("localhost", "&sslmode=verify-full", "", "certificate"),
     ] {
-        let (done, said) = list(host, more, ca_file);
-        assert!(!done && said.contains(part), "{host} {more}: {said}");
+        for command in [&["account", "list"][..], &["serve"]] {
+            let (done, said) = run(command, host, more, ca_file);
+            assert!(!done && said.contains(part), "{host} {more}: {said}");
+            assert!(!said.contains("waiting"), "{said}");
+        }
     }
     assert!(list("db.example.org", "&sslmode=disable", "").0);
 }
