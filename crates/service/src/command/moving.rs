@@ -16,7 +16,7 @@ use crate::app::{installation, server, set_installation};
 use crate::clock::Clock;
 use crate::command::backup::sync;
 use crate::config::Config;
-use crate::db::{Whole, transfer};
+use crate::db::{Whole, transfer, transferred};
 use crate::folder;
 use crate::objects::{Key, Objects, Stats};
 
@@ -42,10 +42,21 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
     if !other_objects && !other_database {
         bail!("both configurations have the same database.url and the same objects.url");
     }
-    refuse_others(from)?;
-    let source = Objects::of(from)?;
+    let (source, target) = (Objects::of(from)?, Objects::of(to)?);
+    if other_objects
+        && other_database
+        && let Ok(Some(name)) = folder::settled(&to.data, &target, &installation(&to.data)?)
+        && let Some(rows) = transferred(from, to, &name)?
+    {
+        // Both are there, by a move that was cut off when it had nothing left to do.
+        return Ok(rows);
+    }
     let name = folder::belonging(&from.data, &source, installation(&from.data)?, false)?;
-    let target = Objects::of(to)?;
+    // By a move that was cut off after that.
+    let transferred = if other_database { transferred(from, to, &name)? } else { None };
+    if transferred.is_none() {
+        refuse_others(from)?;
+    }
     let mut done = Vec::new();
     if other_objects {
         if target.install(&name)? != name {
@@ -53,8 +64,10 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
         }
         done.push(("objects", copy_all(&source, &target)?));
     }
-    if other_database {
-        done.extend(transfer(from, to, &name)?);
+    match transferred {
+        Some(rows) => done.extend(rows),
+        None if other_database => done.extend(transfer(from, to, &name)?),
+        None => {}
     }
     // Last: from here on the contents here are not used any more.
     if other_objects && target.folder().is_some() {

@@ -60,7 +60,7 @@ pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
 };
 pub(crate) use task::{Allowance, Deletion, Extended, Listed, Reads, Unqueued, Waiting};
-pub(crate) use transfer::transfer;
+pub(crate) use transfer::{transfer, transferred};
 pub(crate) use webhook::Delivery;
 pub(crate) use whole::{Content, Whole, snapshot};
 
@@ -183,8 +183,8 @@ impl Db {
     /// Refuses a database that is tied to another data folder than this one, and ties none.
     pub(crate) async fn refuse_foreign(&self, data: &Path, folder: &str) -> anyhow::Result<()> {
         let Engine::Postgres(_) = &self.engine else { return Ok(()) };
-        let sql = "select value from setting where name = 'folder'";
-        let tied = self.read(|tx| tx.first(sql, &[], |row| row.get::<String>(0))).await?;
+        let tied =
+            self.read(|tx| tx.first(postgres::OWNER, &[], |row| row.get::<String>(0))).await?;
         match tied {
             Some(tied) if tied != folder => Err(self.of_another(data)),
             _ => Ok(()),

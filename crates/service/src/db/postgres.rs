@@ -320,6 +320,27 @@ impl Session {
         }
     }
 
+    /// Which data folder a database is of, as its setting says; none of one that is nobody's yet.
+    pub(super) fn owner(target: &Target) -> Result<Option<String>> {
+        let session = wait(Self::connect(target))?;
+        match schema(&session)? {
+            Some(_) => session.text_of(OWNER, &[]),
+            None => Ok(None),
+        }
+    }
+
+    /// Has a database be of this data folder, also one that what it held has been moved away from.
+    pub(super) fn take(&self, folder: &str) -> Result<()> {
+        let sql = "
+            insert into setting (name, value) values ('folder', ?1)
+            on conflict (name) do update set value = excluded.value
+                where setting.value = excluded.value or setting.value like ?2";
+        match self.execute(sql, &[Value::Text(folder), Value::Text(&format!("{MOVED_AWAY}%"))])? {
+            1 => Ok(()),
+            _ => Err(Error::other("it is that of another data folder: name an empty one")),
+        }
+    }
+
     /// Refuses a schema that has more than this program knows of.
     pub(super) fn refuse_additions(&self) -> Result<()> {
         match schema(self)? {
@@ -405,14 +426,14 @@ impl Session {
         Ok(number)
     }
 
-    /// The text that a query gives.
-    fn text_of(&self, sql: &str, values: &[Value<'_>]) -> Result<String> {
+    /// The text that a query gives, if it gives one.
+    fn text_of(&self, sql: &str, values: &[Value<'_>]) -> Result<Option<String>> {
         let mut text = None;
         self.rows(sql, values, |row| {
             text = Some(row.try_get(0)?);
             Ok::<_, Error>(ControlFlow::Break(()))
         })?;
-        text.ok_or_else(|| Error::other(format!("no row: {sql}")))
+        Ok(text)
     }
 
     fn text(&self, sql: &str) -> Result<String> {
@@ -471,6 +492,16 @@ fn clocks_apart(behind: i64) -> String {
     let seconds = Duration::from_micros(behind.unsigned_abs()).as_secs();
     let way = if behind > 0 { "behind" } else { "ahead of" };
     format!("this machine's clock is {seconds} s {way} that of database.url: set both by NTP")
+}
+
+/// The query of which data folder a database is of.
+pub(super) const OWNER: &str = "select value from setting where name = 'folder'";
+/// How what stands there begins when what it held has been moved away.
+const MOVED_AWAY: &str = "moved away";
+
+/// What stands there then, of the data folder that it was of.
+pub(super) fn moved_from(folder: &str) -> String {
+    format!("{MOVED_AWAY} from {folder}")
 }
 
 /// Which data folder a database is of.
@@ -638,7 +669,8 @@ impl Postgres {
             let sql = "insert into setting (name, value) values (?1, ?2) on conflict do nothing";
             session.execute(sql, &[Value::Text(name), Value::Text(first)])?;
             let sql = "select value from setting where name = ?1";
-            session.text_of(sql, &[Value::Text(name)])
+            let found = session.text_of(sql, &[Value::Text(name)])?;
+            found.ok_or_else(|| Error::other(format!("no row: {sql}")))
         })
     }
 
@@ -703,11 +735,12 @@ impl Postgres {
     }
 
     /// Leaves a database to no data folder: what it held has been moved away.
-    pub(super) fn retire(&self) -> Result<()> {
+    pub(super) fn retire(&self, folder: &str) -> Result<()> {
         let sql = "
-            insert into setting (name, value) values ('folder', 'moved away')
+            insert into setting (name, value) values ('folder', ?1)
             on conflict (name) do update set value = excluded.value";
-        self.now(Scope::Rows, |session| session.execute(sql, &[]).map(drop))
+        let moved = moved_from(folder);
+        self.now(Scope::Rows, |session| session.execute(sql, &[Value::Text(&moved)]).map(drop))
     }
 
     /// Writes, from outside of what is served.

@@ -209,6 +209,16 @@ impl Opened {
         Ok(value)
     }
 
+    /// Leaves all of it in its one file: what is in the log beside it is put there.
+    pub(super) fn fold(self) -> Result<()> {
+        let sql = "pragma wal_checkpoint(truncate)";
+        let is_held: bool = self.connection.query_row(sql, (), |row| row.get(0))?;
+        if is_held {
+            return Err(Error::Busy(Arc::from(Box::from("another program reads the database"))));
+        }
+        self.connection.close().map_err(|(_, error)| error.into())
+    }
+
     /// Whether it has never held anything but accounts: a number was never drawn for a file or a
     /// task.
     pub(super) fn is_unused(&self) -> Result<bool> {

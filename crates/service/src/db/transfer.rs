@@ -1,20 +1,21 @@
 //! All records of a database in another one of the other kind.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
-use super::postgres::{self, Postgres, Tie};
+use super::postgres::{self, Postgres, Session, moved_from};
 use super::scope::Scope;
 use super::sqlite::Opened;
 use super::tx::{Row, Tx};
 use super::value::{FromValue, ToValue, Value};
 use super::{Error, Result, Whole, values};
-use crate::config::Config;
+use crate::config::{Config, Database};
 use crate::files;
-use crate::folder::DATABASE;
+use crate::folder::{DATABASE, PARTIAL};
 
 /// Every table, those that others refer to first. What is counted of tasks counts itself.
 pub(super) const TABLES: [&str; 17] = [
@@ -42,8 +43,6 @@ const NUMBERED: [(&str, &str); 4] =
 
 /// What is added to the file of a database that is not used any more.
 const MOVED: &str = "moved";
-/// What is added to that of one that is being written.
-const PARTIAL: &str = "partial";
 
 /// A value of any column.
 enum Any {
@@ -103,6 +102,40 @@ impl Contents {
     }
 }
 
+/// How many rows of which tables there are.
+pub(crate) type Rows = Vec<(&'static str, u64)>;
+
+/// The rows that an earlier move has brought to where the other configuration has them, if one has:
+/// from then on they are there alone.
+pub(crate) fn transferred(
+    from: &Config,
+    to: &Config,
+    folder: &str,
+) -> anyhow::Result<Option<Rows>> {
+    let file = to.data.join(DATABASE);
+    let owner_of = |database: &Database, target| {
+        Session::owner(&target).with_context(|| postgres::place(database))
+    };
+    let has_moved = match (postgres::target(&from.database)?, postgres::target(&to.database)?) {
+        (None, Some(target)) if !file.exists() && beside(&file, MOVED).exists() => {
+            owner_of(&to.database, target)?.is_some_and(|owner| owner == folder)
+        }
+        (Some(source), None) if file.exists() => {
+            owner_of(&from.database, source)?.is_some_and(|owner| owner == moved_from(folder))
+        }
+        _ => false,
+    };
+    if !has_moved {
+        return Ok(None);
+    }
+    let whole = Whole::of(to)?;
+    let count = |table| {
+        let sql = format!("select count(*) from {table}");
+        whole.tx().one(&sql, &[], |row| row.get(0)).map(|rows: i64| (table, rows.unsigned_abs()))
+    };
+    Ok(Some(TABLES.into_iter().map(count).collect::<Result<_>>()?))
+}
+
 /// Copies all records from the database that one configuration names to that of another, which is
 /// of the other kind and empty, and leaves the first unusable, so that nothing is written there any
 /// more. A copy that was cut off is done again. The rows of each table.
@@ -110,11 +143,7 @@ impl Contents {
 /// # Errors
 ///
 /// Also when the other database holds anything else, and when the copy is not what it was made of.
-pub(crate) fn transfer(
-    from: &Config,
-    to: &Config,
-    folder: &str,
-) -> anyhow::Result<Vec<(&'static str, u64)>> {
+pub(crate) fn transfer(from: &Config, to: &Config, folder: &str) -> anyhow::Result<Rows> {
     let source = Whole::of(from)?;
     source.refuse_additions().with_context(|| postgres::place(&from.database))?;
     let file = to.data.join(DATABASE);
@@ -128,29 +157,29 @@ pub(crate) fn transfer(
             let server = Postgres::open(target, 1, false, || Ok(())).context(place.clone())?;
             let copied = server.now(Scope::Accounts, |session| {
                 session.without_timeout()?;
+                session.take(folder)?;
                 copy(&source.tx(), &Tx::Postgres(session))
             });
-            let rows = copied.context(place.clone())?;
-            if server.tie(folder)? == Tie::Other {
-                bail!("{place} is that of another data folder");
-            }
+            let rows = copied.context(place)?;
             drop(source);
-            for suffix in ["", "-wal", "-shm"] {
-                let name = PathBuf::from(format!("{}{suffix}", file.display()));
-                if name.exists() {
-                    files::rename(&name, &beside(&name, MOVED))?;
-                }
-            }
+            // So that one rename is all of it.
+            Opened::open(&file).and_then(Opened::fold)?;
+            files::rename(&file, &retired)?;
+            remove_logs(&file)?;
             rows
         }
         (Some(server), None) => {
-            let partial = beside(&file, PARTIAL);
+            let partial = to.data.join(PARTIAL);
             if file.exists() {
                 bail!("there is {} already", file.display());
             }
-            if partial.exists() {
-                fs::remove_file(&partial)?;
+            let place = postgres::place(&from.database);
+            let owner = Session::owner(&server).with_context(|| place.clone())?;
+            if owner.is_some_and(|owner| owner != folder && owner != moved_from(folder)) {
+                bail!("{place} is that of another data folder than {}", from.data.display());
             }
+            remove(&partial)?;
+            remove_logs(&partial)?;
             let mut opened = Opened::open(&partial)
                 .and_then(Opened::migrate)
                 .with_context(|| format!("make {}", partial.display()))?;
@@ -161,11 +190,12 @@ pub(crate) fn transfer(
                 to.execute("update task set runner = '' where runner <> ''", &[])?;
                 Ok(rows)
             })?;
-            // One file, without a log beside it.
-            drop(opened);
+            opened.fold()?;
             drop(source);
+            // Before the other can be used: at no moment can both.
+            Postgres::open(server, 1, false, || Ok(()))?.retire(folder)?;
+            remove_logs(&file)?;
             files::rename(&partial, &file)?;
-            Postgres::open(server, 1, false, || Ok(()))?.retire()?;
             rows
         }
         _ => bail!(
@@ -173,6 +203,20 @@ pub(crate) fn transfer(
              PostgreSQL are made with its own programs"
         ),
     })
+}
+
+/// Removes the log of a database that is not there, which another in its place would take for its own.
+fn remove_logs(file: &Path) -> io::Result<()> {
+    ["wal", "shm"]
+        .iter()
+        .try_for_each(|suffix| remove(Path::new(&format!("{}-{suffix}", file.display()))))
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 fn beside(file: &Path, extension: &str) -> PathBuf {

@@ -21,6 +21,8 @@ use crate::objects::{self, BUCKET, Objects};
 use crate::shown::quoted;
 
 pub(crate) const DATABASE: &str = "molbox.sqlite";
+/// The same while `molboxd move` writes it.
+pub(crate) const PARTIAL: &str = "molbox.sqlite.partial";
 /// What a service keeps besides its database.
 const CONTENTS: [&str; 3] = ["objects/files", "objects/tasks", "tasks"];
 /// Those of these that can be in a bucket instead.
@@ -163,6 +165,12 @@ pub(crate) fn check_database(data: &Path) -> Result<()> {
     };
     if is_there {
         Ok(())
+    } else if data.join(PARTIAL).exists() {
+        // The other database may be refused already.
+        bail!(
+            "{} is of a `molboxd move` that was cut off: give it again",
+            data.join(PARTIAL).display()
+        )
     } else {
         stray(data).map_or(Ok(()), |stray| refuse(data, &stray, "no database"))
     }

@@ -67,6 +67,8 @@ async fn records_move_to_postgresql_and_back_and_nothing_is_lost() {
     assert!(run(&on_sqlite, &on_sqlite).1.contains("database.url"), "there is one database only");
     let (done, said) = run(&on_sqlite, &on_postgres);
     assert!(done && said.contains("task\t2\n") && said.contains("account\t2\n"), "{said}");
+    let (done, said) = run(&on_sqlite, &on_postgres);
+    assert!(done && said.contains("task\t2\n"), "of one that was cut off at its end: {said}");
     let (done, said) = run(&on_sqlite, &on_other);
     assert!(!done && said.contains("no database"), "the old one is not used any more: {said}");
     // Without the end of its tasks.
@@ -93,6 +95,19 @@ async fn records_move_to_postgresql_and_back_and_nothing_is_lost() {
     let (done, said) = run(&on_postgres, &on_sqlite);
     assert!(done && said.contains("task\t3\n"), "{said}");
     drop(service);
+    let (done, said) = run(&on_postgres, &on_sqlite);
+    assert!(done && said.contains("task\t3\n"), "of one that was cut off at its end: {said}");
+    // As one leaves it that was cut off before: neither database is one to go on with.
+    let database = data.join("molbox.sqlite");
+    fs::rename(&database, data.join("molbox.sqlite.partial")).unwrap();
+    let _ = fs::remove_file(data.join("molbox.sqlite-wal"));
+    for on in [&on_sqlite, &on_postgres] {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output = serve.arg("--config").arg(on).arg("serve").output().unwrap();
+        assert!(!output.status.success() && !database.exists());
+    }
+    let (done, said) = run(&on_postgres, &on_sqlite);
+    assert!(done && said.contains("task\t3\n"), "{said}");
     let service = Service::start_in_sqlite(&data);
     let molbox = service.client_with(&key);
     assert_eq!(seen(&molbox).await, before);
@@ -109,6 +124,74 @@ async fn records_move_to_postgresql_and_back_and_nothing_is_lost() {
     assert!(data.join("molbox.sqlite").exists(), "what was not moved is as it was");
     let (done, said) = run(&on_sqlite, &on_other);
     assert!(done && said.contains("task\t3\n"), "{said}");
+}
+
+#[tokio::test]
+async fn records_of_one_installation_do_not_get_among_those_of_another() {
+    let Some(server) = postgres::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let [own, others] = ["own", "others"].map(|name| folder.path().join(name));
+    let url = server.database();
+    let other = Service::start_at_url(&others, &url);
+    let mut service = Service::start_in_sqlite(&own);
+    service.key("ada");
+    service.stop();
+    let run = |data: &PathBuf, urls: [&str; 2]| -> String {
+        let [from, to] = urls.map(|url| {
+            let path = folder.path().join(format!("{}.toml", url.len()));
+            fs::write(&path, format!("data = {data:?}\n[database]\nurl = {url:?}\n")).unwrap();
+            path
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output =
+            command.arg("--config").arg(from).args(["move", "--to"]).arg(to).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // One that is new, and on which its service works.
+    let said = run(&own, ["", &url]);
+    assert!(said.contains("is that of another data folder"), "{said}");
+    assert_eq!(other.sql("select count(*) from account"), "0");
+    assert_eq!(service.command(&["account", "list"]).split('\t').next(), Some("ada"));
+    other.command(&["account", "create", "bob"]);
+    drop(other);
+    // Its server counts as gone.
+    server.sql(&url, "delete from server");
+    fs::rename(own.join("molbox.sqlite"), folder.path().join("aside")).unwrap();
+    let said = run(&own, [&url, ""]);
+    assert!(said.contains("is that of another data folder"), "{said}");
+    assert!(!own.join("molbox.sqlite").exists());
+    Service::start_at_url(&others, &url).command(&["account", "show", "bob"]);
+}
+
+#[test]
+fn what_is_kept_of_records_that_have_moved_is_one_whole_file() {
+    let Some(server) = postgres::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut service = Service::start_in_sqlite(&data);
+    service.key("ada");
+    // What it has acknowledged is in a log beside the file yet.
+    service.kill();
+    assert!(data.join("molbox.sqlite-wal").exists());
+    let url = server.database();
+    let [sqlite, postgres] = [("sqlite", ""), ("postgres", &url)].map(|(name, url)| {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("data = {data:?}\n[database]\nurl = {url:?}\n")).unwrap();
+        path
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    command.arg("--config").arg(sqlite).args(["move", "--to"]).arg(postgres);
+    assert!(command.output().unwrap().status.success());
+    for log in ["molbox.sqlite-wal", "molbox.sqlite-shm"] {
+        assert!(
+            !data.join(log).exists(),
+            "another database in its place would take it for its own"
+        );
+    }
+    let kept = rusqlite::Connection::open(data.join("molbox.sqlite.moved")).unwrap();
+    let name = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    assert_eq!(kept.query_row("select name from account", (), name).unwrap(), "ada");
 }
 
 #[test]
