@@ -19,7 +19,7 @@ use crate::hex::hex;
 use crate::http::answer::{deleted, json, record_answer, text};
 use crate::http::call::Call;
 use crate::http::download::download;
-use crate::http::once::once;
+use crate::http::once::{once, remembered};
 use crate::http::page::{page, paged};
 use crate::http::validate::{joined, loc, unprintable, violation};
 use crate::objects::Key;
@@ -98,6 +98,9 @@ async fn register(call: Call) -> Result<Response, ApiError> {
             return Err(ApiError::unresolved(violations));
         }
     };
+    if file.status == FileStatus::Ready {
+        return remembered(&call, record_answer(record(&file)?)).await;
+    }
     let id = &file.id.clone();
     if let Some(arrived) = take_sent(&call, id).await? {
         file.object = Some(arrived.to_string());
@@ -154,7 +157,21 @@ async fn register(call: Call) -> Result<Response, ApiError> {
         .db
         .register_file(file.clone(), call.account(), call.idempotent_write(), answer.clone())
         .await?;
+    if matches!(done, Once::Refused(Unregistered::IsReady)) {
+        // Repeated while the first was under way.
+        let first = pending(&call, &request).await?;
+        return remembered(&call, record_answer(record(&first)?)).await;
+    }
     once(done, &answer, |reason| unregistered(&file, reason))
+}
+
+/// Whether a registration asks for the file that there is: it is repeated, its first answer may have
+/// been lost.
+fn is_as_asked(file: &FileRow, request: &FileRegistration) -> bool {
+    file.status == FileStatus::Ready
+        && file.pdb_id.as_ref() == request.pdb_id.as_deref()
+        && request.format.as_deref().is_none_or(|format| Format::named(format) == Some(file.format))
+        && request.type_.as_deref().is_none_or(|kind| kind == file.kind)
 }
 
 /// That a ligand, which is read whole, has no more bytes than a text may: a structure in a PDB file
@@ -169,7 +186,7 @@ fn check_read_whole(file: &FileRow, size: u64, max_bytes: u64) -> Result<(), Str
     ))
 }
 
-/// The file that a registration names, which has not been registered.
+/// The file that a registration names, which has not been registered otherwise.
 async fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, ApiError> {
     let Some(id) = &request.file_id else {
         return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
@@ -177,7 +194,12 @@ async fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, Api
     let found = call.app.db.file(call.account(), id).await?;
     let file =
         found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
-    if file.status == FileStatus::Ready {
+    let name = request.name.as_ref().unwrap_or(id);
+    let is_repeated = file.name == *name && is_as_asked(&file, request);
+    // A link to the store goes on working: what it has taken since is not what was registered.
+    if file.status == FileStatus::Ready
+        && (!is_repeated || call.app.objects.exists(&Key::sent(id))?)
+    {
         return Err(unregistered(&file, Unregistered::IsReady));
     }
     Ok(file)
@@ -223,6 +245,11 @@ async fn register_entry(
         return Err(ApiError::invalid(violations));
     }
     let app = &call.app;
+    let name = request.name.clone().unwrap_or_else(|| pdb_id.to_uppercase());
+    let before = app.db.ready_file(call.account(), &name).await?;
+    if let Some(file) = before.filter(|file| file.name == name && is_as_asked(file, request)) {
+        return remembered(call, record_answer(record(&file)?)).await;
+    }
     let _turn = app.turn(&app.registrations, call.account()).await?;
     let (content, format) = app.mirror.fetch(pdb_id, "pdb_id").await?;
     let mut file = FileRow { warnings, ..entry(app, pdb_id, format, &content) };

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use molbox::Error;
 use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams, Usage};
 use reqwest::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn status(error: &Error) -> u16 {
     error.status().map_or(0, |status| status.as_u16())
@@ -267,6 +267,50 @@ async fn a_name_belongs_to_one_file_of_an_account() {
     let error = ada.upload(example("1vii.pdb")).name("villin").await.unwrap_err();
     assert_eq!((status(&error), error.violations()[0].path()), (409, "name".to_owned()));
     bob.upload(example("1vii.pdb")).name("villin").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_registration_that_is_repeated_without_a_key_gives_the_record() {
+    let mirror = tempfile::tempdir().unwrap();
+    fs::copy(example("1vii.pdb"), mirror.path().join("1vii.pdb")).unwrap();
+    let setting = format!("pdb.mirror=\"{}/{{id}}.pdb\"", mirror.path().display());
+    let service = Service::start_with(&[&setting]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    reqwest::Client::new().put(&link.upload_url).body(content).send().await.unwrap();
+    let register = async |body: &Value| {
+        let post = reqwest::Client::new().post(format!("{}/submit/file/", service.base_url));
+        let post = post.header("x-api-key", &key).header("content-type", "application/json");
+        let answer = post.body(body.to_string()).send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let id = link.file_id.as_str();
+    let [uploaded, entry] = [
+        json!({"file_id": id, "name": "villin", "type": "protein", "format": "pdb"}),
+        json!({"pdb_id": "1VII"}),
+    ];
+    // At once, too: the answer to the first may be what is late.
+    let answers = futures::future::join_all((0..4).map(|_| register(&uploaded))).await;
+    let (status, file) = &answers[0];
+    assert_eq!(*status, 200, "{file}");
+    assert!(answers.iter().all(|answer| answer == &answers[0]), "{answers:?}");
+    let first = register(&entry).await;
+    assert_eq!(first.0, 200, "{}", first.1);
+    assert_eq!(register(&entry).await, first);
+    assert_eq!(register(&json!({"file_id": id, "name": "villin"})).await, (200, file.clone()));
+    for (other, field) in [
+        (json!({"file_id": id, "name": "other"}), "file_id"),
+        (json!({"file_id": id}), "file_id"),
+        (json!({"file_id": id, "name": "villin", "type": "ligand"}), "file_id"),
+        (json!({"pdb_id": "1VII", "name": "villin"}), "name"),
+    ] {
+        let (status, said) = register(&other).await;
+        assert_eq!((status, &said["detail"][0]["loc"]), (409, &json!(["body", field])), "{said}");
+    }
+    let count = service.sql("select count(*) from audit where action = 'file_register'");
+    assert_eq!(count, "2", "what is answered again is not done again");
 }
 
 #[tokio::test]
