@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use crate::files::CHUNK_BYTES;
 use crate::hex::{hex, unhex};
-use crate::objects::{Key, Objects};
+use crate::objects::{Key, May, Objects};
 
 /// How the key of an object ends that is another one deflated.
 pub(crate) const DEFLATED: &str = ".deflate";
@@ -82,8 +82,9 @@ pub(crate) struct Measured {
     deflated: Option<(Key, u64)>,
 }
 
-/// Reads an object once: sizes and checksums, and its deflated form unless it is a trajectory.
-pub(crate) fn measure(objects: &Objects, entry: &Entry) -> Result<Measured> {
+/// Reads an object once: sizes and checksums, and its deflated form unless it is a trajectory, which
+/// becomes an object if it `may`.
+pub(crate) fn measure(objects: &Objects, entry: &Entry, may: May<'_>) -> Result<Measured> {
     let mut checksums = Checksums { sha256: Sha256::new(), crc32: crc32fast::Hasher::new() };
     let is_stored =
         entry.name.rsplit('.').next().is_some_and(|extension| STORED.contains(&extension));
@@ -99,7 +100,8 @@ pub(crate) fn measure(objects: &Objects, entry: &Entry) -> Result<Measured> {
             size = checksums.pass(objects, &entry.key, &mut encoder)?;
             encoder.try_finish()?;
             written = encoder.total_out();
-            encoder.get_mut().flush()
+            encoder.get_mut().flush()?;
+            may()
         });
         deflated.with_context(|| format!("deflate {}", entry.key))?;
         (size, Some((key, written)))

@@ -28,7 +28,7 @@ use reqwest::Url;
 use crate::config::Config;
 use crate::files;
 
-pub(crate) use object::{Key, ReceiveError, Stats};
+pub(crate) use object::{Key, May, ReceiveError, Stats};
 pub(crate) use s3::{Failure, Unfinished};
 
 /// File of a data folder whose contents are in a bucket: whose they are.
@@ -204,9 +204,13 @@ impl Objects {
     ///
     /// Elsewhere than on this disk they come one after another, those right under the key before
     /// the others, and the last by name when all others are there. When that is cut off, the folder
-    /// is there as it was: what has come is to be removed, and all of it adopted again.
-    pub(crate) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
-        on!(self, store => store.adopt(folder, key))
+    /// is there as it was: what has come is to be removed, and all of it adopted again. `may` is asked
+    /// before each that comes.
+    pub(crate) fn adopt(&self, folder: &Path, key: &Key, may: May<'_>) -> io::Result<()> {
+        match &self.0 {
+            Store::Disk(store) => may().and_then(|()| store.adopt(folder, key)),
+            Store::S3(store) => store.adopt(folder, key, may),
+        }
     }
 
     /// Keys of the objects right under a key, sorted.

@@ -86,6 +86,9 @@ pub(crate) enum ReceiveError<E> {
     Store(io::Error),
 }
 
+/// Whether objects may still be changed that others may have replaced meanwhile, an error if not.
+pub(crate) type May<'a> = &'a (dyn Fn() -> io::Result<()> + Sync);
+
 /// Sizes and times of objects.
 pub(crate) type Stats = BTreeMap<Key, Stat>;
 

@@ -34,7 +34,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place};
 
-use super::object::{Key, ReceiveError, Stat, Stats};
+use super::object::{Key, May, ReceiveError, Stat, Stats};
 use super::scratch::{Copy, Scratch};
 use crate::config::{Config, Objects};
 use crate::files;
@@ -365,7 +365,7 @@ impl Store {
             }
         }
         written.flush().await.map_err(ReceiveError::Store)?;
-        let version = sending.finish(size).await.map_err(ReceiveError::Store)?;
+        let version = sending.finish(size, &always).await.map_err(ReceiveError::Store)?;
         self.scratch.keep(key, version, copy);
         Ok(size)
     }
@@ -387,15 +387,15 @@ impl Store {
     ) -> io::Result<()> {
         let (copy, mut file) = self.scratch.begin()?;
         content(&mut file)?;
-        let version = self.wait(self.send_file(key, file))?;
+        let version = self.wait(self.send_file(key, file, &always))?;
         self.scratch.keep(key, version, copy);
         Ok(())
     }
 
     /// Sends a whole file; the version of the object that it is then.
-    async fn send_file(&self, key: &Key, file: File) -> io::Result<Option<String>> {
+    async fn send_file(&self, key: &Key, file: File, may: May<'_>) -> io::Result<Option<String>> {
         let size = file.metadata()?.len();
-        self.begin(key, file, size)?.finish(size).await
+        self.begin(key, file, size)?.finish(size, may).await
     }
 
     /// Begins to send a file that will have so many bytes at most.
@@ -427,7 +427,7 @@ impl Store {
         self.wait(self.bucket.store.copy(&from, &to)).map_err(failed)
     }
 
-    pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
+    pub(super) fn adopt(&self, folder: &Path, key: &Key, may: May<'_>) -> io::Result<()> {
         let gone = folder.with_extension("adopted");
         if folder.try_exists()? {
             let at = self.bucket.of(key)?;
@@ -440,7 +440,7 @@ impl Store {
             all.sort_by_key(|(key, _)| (key.as_str().matches('/').count(), key.clone()));
             let last = all.pop();
             let send = |(key, path): (Key, PathBuf)| async move {
-                let version = self.send_file(&key, File::open(&path)?).await?;
+                let version = self.send_file(&key, File::open(&path)?, may).await?;
                 Ok::<_, io::Error>((key, path, version))
             };
             let mut sent: Vec<_> = self.wait(
@@ -1007,12 +1007,14 @@ impl Sending {
         Ok((permit, content.into()))
     }
 
-    /// Sends what is left of a file of so many bytes; the version of the object that it is then.
-    async fn finish(mut self, size: u64) -> io::Result<Option<String>> {
+    /// Sends what is left of a file of so many bytes; the version of the object that it is then, if it
+    /// may be one.
+    async fn finish(mut self, size: u64, may: May<'_>) -> io::Result<Option<String>> {
         self.go_on(size).await?;
         let left = size - self.sent;
         if self.upload.is_none() {
             let (_permit, content) = self.read(left).await?;
+            may()?;
             let put = self.store.put(&self.name, content).await.map_err(failed)?;
             return Ok(version(put.e_tag));
         }
@@ -1021,6 +1023,7 @@ impl Sending {
             sent.map_err(io::Error::other)?.map_err(failed)?;
         }
         let upload = self.upload.as_mut().expect("it has begun");
+        may()?;
         let put = upload.complete().await.map_err(failed)?;
         self.upload = None;
         Ok(version(put.e_tag))
@@ -1035,6 +1038,11 @@ impl Drop for Sending {
             self.runtime.spawn(async move { drop(upload.abort().await) });
         }
     }
+}
+
+/// What nobody else writes may always be written.
+fn always() -> io::Result<()> {
+    Ok(())
 }
 
 /// The client, without the name of the bucket.

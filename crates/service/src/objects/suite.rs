@@ -294,16 +294,19 @@ fn a_folder_is_adopted_as_a_whole_and_once() {
         fs::write(folder.join("log.txt"), "log").unwrap();
         fs::write(folder.join("commit/commit.json"), "{}").unwrap();
         assert!(!objects.exists(&task).unwrap());
-        objects.adopt(&folder, &task).unwrap();
+        // Not by whom others have superseded.
+        objects.adopt(&folder, &task, &|| Err(io::ErrorKind::Other.into())).unwrap_err();
+        assert!(!objects.exists(&task).unwrap() && folder.join("log.txt").exists());
+        objects.adopt(&folder, &task, &|| Ok(())).unwrap();
         assert!(!folder.exists());
-        objects.adopt(&folder, &task).unwrap();
+        objects.adopt(&folder, &task, &|| Ok(())).unwrap();
         assert_eq!(objects.read(&task.under("log.txt")).unwrap(), b"log");
         assert_eq!(objects.read(&task.under("commit").under("commit.json")).unwrap(), b"{}");
         assert_eq!(objects.size(&task).unwrap(), 5);
         // What is there is not mixed with another.
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("frames"), "").unwrap();
-        objects.adopt(&folder, &task).unwrap_err();
+        objects.adopt(&folder, &task, &|| Ok(())).unwrap_err();
         assert_eq!(objects.list(&task).unwrap(), [task.under("log.txt")]);
     });
 }
@@ -340,7 +343,7 @@ fn an_object_is_deflated_in_chunks_of_one_length_however_it_is_read() {
         let deflated = key.with_suffix(bundle::DEFLATED);
         // The second time it is at hand.
         for _ in 0..2 {
-            bundle::measure(objects, &entry).unwrap();
+            bundle::measure(objects, &entry, &|| Ok(())).unwrap();
             assert!(objects.read(&deflated).unwrap() == expected);
             objects.local(&key).unwrap();
         }

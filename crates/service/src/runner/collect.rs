@@ -11,12 +11,13 @@ use molbox::workflow::types::{Failure, Notice, StageResult, SystemSummary};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::app::App;
 use crate::db::Lease;
 use crate::exec::confine;
 use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
-use crate::objects::{Key, Objects};
+use crate::objects::{Key, May, Objects};
 use crate::plan::build::{BuildPlan, InputFile};
 use crate::plan::defaults::document_version;
 use crate::plan::simulate::{DefaultMasks, Parameters};
@@ -69,8 +70,13 @@ pub(super) fn collect(
     if row.kind == Kind::System {
         keep_inputs(row, &folder.join(INPUT), &output.join(INPUT))?;
     }
-    // Where this server stood still for long, another may have ended the task since.
-    Handle::current().block_on(app.db.affirm_lease(lease.clone(), app.now()))?;
+    // Where this server stood still for long, another may have ended the task since: it is asked before
+    // each change, for no transaction undoes one.
+    let may = || {
+        let affirming = app.db.affirm_lease(lease.clone(), app.now());
+        block_in_place(|| Handle::current().block_on(affirming)).map_err(io::Error::other)
+    };
+    may()?;
     // Every attempt has a log, and it goes with its results: what is found without one stayed
     // behind when these were collected.
     let is_new = output.join(LOG).exists();
@@ -91,9 +97,10 @@ pub(super) fn collect(
         File::create(output.join(LOG))?.sync_all()?;
     }
     if !kept::has_results(&app.objects, &row.id)? {
-        app.objects.adopt(&output, &key)?;
+        app.objects.adopt(&output, &key, &may)?;
     }
     if is_kept {
+        may()?;
         kept::remove(&app.objects, &row.id)?;
     }
     if row.kind == Kind::System && status == Status::Succeeded {
@@ -101,7 +108,7 @@ pub(super) fn collect(
         outcome.default_masks = Some(masks);
     }
     outcome.citations = Some(citations(app, row, outcome.engine.as_deref())?);
-    let layout = lay_out(app, row, status, &outcome)?;
+    let layout = lay_out(app, row, status, &outcome, &may)?;
     Ok((outcome, layout))
 }
 
@@ -191,8 +198,14 @@ struct Manifest<'a> {
 
 /// The bundle: what the task wrote, the system that it ran on, and a manifest of both, for people
 /// and as a research object.
-fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<Layout> {
-    let measured = measured(app, row)?;
+fn lay_out(
+    app: &App,
+    row: &Task,
+    status: Status,
+    outcome: &Outcome,
+    may: May<'_>,
+) -> Result<Layout> {
+    let measured = measured(app, row, may)?;
     let plan: Option<BuildPlan> =
         (row.kind == Kind::System).then(|| serde_json::from_str(&row.parameters)).transpose()?;
     let settings = match &plan {
@@ -233,9 +246,10 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<L
     let content = without_nulls(serde_json::to_value(&manifest)?);
     let methods = methods(app, row, outcome)?;
     let key = Key::task(&row.id).under("manifest.json");
+    may()?;
     app.objects.write(&key, &serde_json::to_vec_pretty(&content)?)?;
     let entry = Entry { name: format!("{}/manifest.json", row.id), key };
-    let mut all = vec![bundle::measure(&app.objects, &entry)?];
+    let mut all = vec![bundle::measure(&app.objects, &entry, may)?];
     all.extend(measured.iter().cloned());
     let described = ro_crate::of(&ro_crate::Described {
         id: &row.id,
@@ -246,14 +260,15 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<L
         files: &all,
     });
     let key = Key::task(&row.id).under(ro_crate::FILE);
+    may()?;
     app.objects.write(&key, &serde_json::to_vec_pretty(&described)?)?;
     let entry = Entry { name: format!("{}/{}", row.id, ro_crate::FILE), key };
-    all.insert(1, bundle::measure(&app.objects, &entry)?);
+    all.insert(1, bundle::measure(&app.objects, &entry, may)?);
     Layout::archive(&app.objects, &all, row.created_at)
 }
 
 /// What a bundle holds besides what describes it all.
-fn measured(app: &App, row: &Task) -> Result<Vec<Measured>> {
+fn measured(app: &App, row: &Task, may: May<'_>) -> Result<Vec<Measured>> {
     let mut found = entries(&app.objects, &row.id, &row.id)?;
     let readme = Key::task(&row.id).under(README);
     // Of an earlier collection.
@@ -265,9 +280,10 @@ fn measured(app: &App, row: &Task) -> Result<Vec<Measured>> {
         found.extend(of_system);
     }
     if row.kind == Kind::Job {
+        may()?;
         found.push(with_readme(app, row, &found, readme)?);
     }
-    found.iter().map(|entry| bundle::measure(&app.objects, entry)).collect()
+    found.iter().map(|entry| bundle::measure(&app.objects, entry, may)).collect()
 }
 
 /// How each stage of a job was run, in their order, as its worker noted it.

@@ -310,7 +310,7 @@ mod tests {
         let results =
             [("log.txt", "log"), ("production.dcd", "five"), ("commit/commit.json", &commit(5))];
         write(&published, &results);
-        objects.adopt(&published, &Key::task("job_1")).unwrap();
+        objects.adopt(&published, &Key::task("job_1"), &|| Ok(())).unwrap();
         let task = folder.path().join("job_1");
         let restored = || {
             restore(&objects, "job_1", &task).unwrap();
