@@ -540,8 +540,10 @@ pub(super) fn target(database: &Database) -> anyhow::Result<Option<Target>> {
     if database.url.is_empty() {
         return Ok(None);
     }
-    let mut config =
-        parsed(&database.url).context("configuration: database.url is no address of PostgreSQL")?;
+    let mut config = parsed(&database.url).context(
+        "configuration: database.url is no address of PostgreSQL (of TLS it may have \
+         sslmode=disable, require or verify-full; certificates are those of database.ca_file)",
+    )?;
     let is_remote = config.get_hosts().iter().any(|host| match host {
         Host::Tcp(name) => {
             name != "localhost" && !name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

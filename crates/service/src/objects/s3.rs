@@ -261,8 +261,9 @@ impl Store {
         };
         let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
+        let is_name = |sign: char| sign.is_ascii_alphanumeric() || "-._".contains(sign);
         ensure!(
-            !name.is_empty() && Name::parse(prefix).is_ok(),
+            !name.is_empty() && name.chars().all(is_name) && Name::parse(prefix).is_ok(),
             "configuration: {URL} must be s3://bucket or s3://bucket/prefix"
         );
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
@@ -810,10 +811,9 @@ impl Bucket {
             matches!(once, Err(object_store::Error::AlreadyExists { .. })),
             "it ignores If-None-Match: what must be written once is replaced"
         );
-        let mut url = self.root.clone();
-        if let Ok(mut steps) = url.path_segments_mut() {
-            steps.extend(small.as_ref().split('/'));
-        }
+        // As the client writes it: a name may have what is to be escaped.
+        let mut url = self.store.signed_url(Method::PUT, small, SILENCE).await.map_err(failed)?;
+        url.set_query(None);
         let mut taken = Vec::new();
         for checksum in [OF_TEN, OF_NONE] {
             let put = Request::put(url.as_str()).header("x-amz-checksum-sha256", checksum);

@@ -215,6 +215,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
         ("objects.url=\"s3://nowhere\"", &["no such bucket (objects.url)", "nowhere"][..]),
         ("objects.url=\"s3://No_such\"", &["no such bucket (objects.url)", "not valid"]),
         ("objects.url=\"https://db.example.org\"", &["objects.url must be s3://"]),
+        ("objects.url=\"s3://results?region=eu\"", &["objects.url must be s3://"]),
         ("objects.endpoint=\"http://127.0.0.1:9\"", &["does not answer (objects.endpoint)"]),
         ("objects.endpoint=\"http://s3.example.org\"", &["objects.endpoint", "https"]),
         ("objects.region=\"eu-central-1\"", &["another region (objects.region)"]),
@@ -231,8 +232,11 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
             assert!(!said.contains("molbox-secret") && !said.contains("some-other"), "{said}");
         }
     }
-    let doctor = said("doctor", &[]);
-    assert!(doctor.contains("ok      objects: the bucket s3://"), "{doctor}");
+    let prefix = format!("objects.url=\"s3://{}/Mein Präfix+1%20\"", bucket.name);
+    for changed in [&[][..], &[prefix.as_str()]] {
+        let doctor = said("doctor", changed);
+        assert!(doctor.contains("ok      objects: the bucket s3://"), "{doctor}");
+    }
     assert_eq!(
         fs::read_dir(&bucket.folder)
             .unwrap()

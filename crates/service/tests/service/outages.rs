@@ -284,6 +284,8 @@ fn a_database_that_cannot_be_used_is_named_with_its_setting() {
     let nowhere = postgres::address(folder.path(), "molbox");
     for (url, more, parts) in [
         ("mysql://db.example.org/molbox", &[][..], &["database.url", "PostgreSQL"][..]),
+        ("postgres://db/molbox?sslmode=verify-ca", &[], &["database.url", "verify-full"]),
+        ("postgres://db/molbox?sslrootcert=ca.pem", &[], &["database.url", "database.ca_file"]),
         (&nowhere, &[], &["database.url", "molbox"]),
         (&url.replace("molbox_", "nobody_"), &[], &["database.url", "does not exist"]),
         (&url.replace("//molbox@", "//nobody@"), &[], &["database.url", "nobody"]),
