@@ -431,7 +431,10 @@ async fn every_format_is_checked_and_has_its_kinds() {
     let path = folder.path().join("x.dcd");
     fs::write(&path, "CORD").unwrap();
     let error = molbox.upload(&path).await.unwrap_err();
-    assert!(error.to_string().contains("is no dcd file"), "{error}");
+    assert!(
+        error.to_string().contains("cannot be taken as dcd: byte 0: expected a record"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
