@@ -66,7 +66,11 @@ const SPECS: [Spec; 16] = [
                     "description": "Only those in this state: queued, running, succeeded, failed \
                                     or cancelled; of files pending or ready.",
                 },
-                "name": text("Only those of this name or batch; analyses have none."),
+                "name": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "Only those of this name or batch; analyses have none.",
+                },
                 "limit": count("At most so many.", MAX_RECORDS, 20),
             })
         },
@@ -468,7 +472,7 @@ fn object(value: Value) -> JsonObject {
 }
 
 fn text(description: &str) -> Value {
-    json!({"type": "string", "maxLength": 1000, "description": description})
+    json!({"type": "string", "description": description})
 }
 
 fn path(description: &str) -> Value {
