@@ -143,7 +143,7 @@ fn position(
         ("type", Some(side)),
         ("quantity", text(details, &["quantity", "number"])),
         ("entryDate", text(trade, &["tradeHeader", "tradeDate"]).map(without_zone)),
-        ("entryPrice", text(details, &["pricing", "quote", "value"])),
+        ("entryPrice", price(details)?),
     ];
     let read = fields.into_iter().filter_map(|(field, text)| {
         let (name, part) = Part::Position.field(field)?;
@@ -186,6 +186,30 @@ fn instrument(trade: &Element) -> Result<(&Element, &Element), Refused> {
         );
     }
     Ok((details, future))
+}
+
+/// The price of a trade, of its quotes the one that is a price.
+fn price(details: &Element) -> Result<Option<&str>, Refused> {
+    let quotes = || details.at(&["pricing"]).into_iter().flat_map(|pricing| pricing.all("quote"));
+    let mut prices = quotes().filter(|quote| other_measure(quote).is_none());
+    match (prices.next(), prices.next(), quotes().find_map(other_measure)) {
+        (Some(price), None, _) => Ok(text(price, &["value"])),
+        (Some(_), Some(_), _) => refused(Some("entryPrice"), "more than one price".to_owned()),
+        (None, _, Some(measure)) => {
+            refused(Some("entryPrice"), format!("a quote of {measure}, it has to be a price"))
+        }
+        (None, _, None) => Ok(None),
+    }
+}
+
+/// What a quote is of, if it is of no price.
+fn other_measure(quote: &Element) -> Option<&str> {
+    let is_price =
+        |measure: &str| measure == "MarketQuote" || measure.to_lowercase().contains("price");
+    let is_other_unit = |unit: &str| ["BasisPoints", "Volatility", "Yield"].contains(&unit);
+    let measure = text(quote, &["measureType"]).map(str::trim).filter(|name| !is_price(name));
+    measure
+        .or_else(|| text(quote, &["quoteUnits"]).map(str::trim).filter(|unit| is_other_unit(unit)))
 }
 
 fn text<'e>(element: &'e Element, path: &'e [&'e str]) -> Option<&'e str> {

@@ -471,6 +471,30 @@ fn what_fpml_says_otherwise_than_the_contracts_is_refused() {
 }
 
 #[test]
+fn of_quotes_of_fpml_the_price_is_read() {
+    let future = "<f:instrumentId>XCM1</f:instrumentId>";
+    let with = |quotes: &str| {
+        let trade = executed(future, "<f:number>3</f:number>");
+        let (before, rest) = trade.split_once("<f:quote>").unwrap();
+        let (_, after) = rest.split_once("</f:quote>").unwrap();
+        format!("{before}{quotes}{after}")
+    };
+    let quote =
+        |value: &str, of: &str| format!("<f:quote><f:value>{value}</f:value>{of}</f:quote>");
+    let of_yield = quote("4.1", "<f:measureType>Yield</f:measureType>");
+    let in_yield = quote("4.1", "<f:quoteUnits>Yield</f:quoteUnits>");
+    let price = quote("42.5", "<f:measureType>SettlementPrice</f:measureType>");
+    for quotes in [&price, &format!("{of_yield}{price}"), &format!("{price}{in_yield}")] {
+        let rows = read(&with(quotes), DataFormat::Fpml).rows;
+        assert_eq!(rows[0].entry_market_value, -3.0 * 1000.0 * 42.5, "{quotes}");
+    }
+    for quotes in [&of_yield, &in_yield, &format!("{price}{price}")] {
+        let expected = ["portfolio.futures[0].entryPrice value_error"];
+        assert_eq!(refusal(with(quotes), DataFormat::Fpml), expected, "{quotes}");
+    }
+}
+
+#[test]
 fn a_trade_that_is_not_in_a_future_is_never_left_out() {
     let futures = document("portfolio.fpml.xml");
     for (from, to) in [
