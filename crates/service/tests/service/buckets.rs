@@ -254,17 +254,7 @@ fn a_server_that_is_started_before_its_store_waits_for_it() {
     let mut service = Service::start_in_bucket(&server.bucket(), &broken);
     service.stop();
     server.crash();
-    let log = service.data.with_extension("log");
-    thread::scope(|scope| {
-        let starting = scope.spawn(|| service.restart());
-        wait_for("it says what it waits for", || {
-            let log = fs::read_to_string(&log).unwrap();
-            let mut lines = log.lines().filter(|line| line.contains("waiting for 120 s at most"));
-            lines.next().map(|line| assert!(line.contains("(objects.endpoint)"), "{line}"))
-        });
-        server.restart();
-        starting.join().unwrap();
-    });
+    service.restart_before("objects.endpoint", || server.restart());
 }
 
 /// A store that refuses each request as S3 does one whose date is far from its own; its address.

@@ -189,6 +189,19 @@ impl Service {
         self.wait_until_it_listens();
     }
 
+    /// Starts the service again while what a setting names is away, and brings that back once the log
+    /// says that it is waited for.
+    pub(crate) fn restart_before(&mut self, setting: &str, bring_back: impl FnOnce()) {
+        self.child = spawn(&self.data, &self.place, &self.settings);
+        wait_for("it says what it waits for", || {
+            let log = fs::read_to_string(self.data.with_extension("log")).unwrap();
+            let mut lines = log.lines().filter(|line| line.contains("waiting for 120 s at most"));
+            lines.next().map(|line| assert!(line.contains(&format!("({setting})")), "{line}"))
+        });
+        bring_back();
+        self.wait_until_it_listens();
+    }
+
     /// Starts the service again with other settings.
     pub(crate) fn restart_with(&mut self, settings: &[&str]) {
         self.settings = settings.iter().map(|&setting| setting.to_owned()).collect();

@@ -247,17 +247,7 @@ fn a_server_that_is_started_before_its_database_waits_for_it() {
     let mut service = Service::start_on(&server.database(), &SETTINGS);
     service.stop();
     server.crash();
-    let log = service.data.with_extension("log");
-    thread::scope(|scope| {
-        let starting = scope.spawn(|| service.restart());
-        wait_for("it says what it waits for", || {
-            let log = std::fs::read_to_string(&log).unwrap();
-            let mut lines = log.lines().filter(|line| line.contains("waiting for 120 s at most"));
-            lines.next().map(|line| assert!(line.contains("(database.url)"), "{line}"))
-        });
-        server.restart();
-        starting.join().unwrap();
-    });
+    service.restart_before("database.url", || server.restart());
     service.command(&["account", "list"]);
     // Who looks after it by itself sets none.
     service.stop();
