@@ -108,14 +108,16 @@ pub(super) fn parts(report: &Value, totals: &Map<String, Value>) -> Option<Figur
         .filter_map(|(of, rate)| Some((of, rate.parse().ok()?)))
         .chain([(unit, 1.0)])
         .collect();
-    let mut bars: Vec<(String, f64)> = rows
+    // All of them, or no figure: a part that is not drawn would be taken for none.
+    let bars: Option<Vec<(String, f64)>> = rows
         .iter()
-        .filter_map(|row| {
+        .map(|row| {
             let name = format!("{} {}", row["ticker"].as_str()?, row["positionType"].as_str()?);
             let rate = rates.get(row["currency"].as_str()?)?;
             Some((name, rate * row["initialMargin"].as_f64()?))
         })
         .collect();
+    let mut bars = bars?;
     bars.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     let n_more = bars.len().saturating_sub(MAX_BARS);
     bars.truncate(MAX_BARS);
