@@ -593,9 +593,9 @@ fn bytes(text: &str) -> Result<i64, String> {
         ("B", 1),
     ];
     let text = text.trim();
-    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
-    let (unit, size) = unit.copied().unwrap_or(("", 1));
-    let count = whole(text.trim_end_matches(unit)).ok().and_then(|count| count.checked_mul(size));
+    let in_unit = UNITS.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)));
+    let (count, size) = in_unit.unwrap_or((text, 1));
+    let count = whole(count).ok().and_then(|count| count.checked_mul(size));
     count.ok_or_else(|| format!("must be a number of bytes as 5000000000 or 5GB, got {text:?}"))
 }
 

@@ -541,6 +541,10 @@ fn a_number_of_a_command_that_is_none_is_refused_in_words() {
             &["account", "limit", "ada", "--bytes", "5GX"],
             "a number of bytes as 5000000000 or 5GB, got \"5GX\"",
         ),
+        (
+            &["account", "limit", "ada", "--bytes", "5GBGB"],
+            "a number of bytes as 5000000000 or 5GB, got \"5GBGB\"",
+        ),
         (&["account", "limit", "ada", "--open-tasks", "1.5"], "a whole number >= 0, got \"1.5\""),
         (
             &["account", "limit", "ada", "--weight", "101"],
