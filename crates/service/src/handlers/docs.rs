@@ -2,6 +2,7 @@
 //! everything that it needs comes from here. The interactive reference is always there; the guides
 //! are when `cargo xtask docs` was run before the program was built.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -27,14 +28,6 @@ const REFERENCE: &str = "api.html";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
-
-/// The scripts of the reference: their paths below `/docs/`, and their two parts. The document is in
-/// the program once.
-const SCRIPTS: [(&str, &str, &str); 3] = [
-    ("openapi.js", "window.openapi = ", DOCUMENT),
-    ("reference.js", include_str!("../../../../docs/site/reference.js"), ""),
-    ("redoc.standalone.js", include_str!("../../../../docs/site/redoc.standalone.js"), ""),
-];
 
 /// The documents that clients are generated from, and the server that each names.
 const WORKFLOW: (&str, &str) =
@@ -94,12 +87,25 @@ fn at(site: &'static [Asset], path: &str, asked: &HeaderMap) -> Result<Response,
     if path == "api" {
         return Ok(redirect(REFERENCE));
     }
-    if let Some((_, beginning, end)) = SCRIPTS.iter().find(|(file, ..)| *file == path) {
+    if let Some(script) = script(path) {
         // The program may be replaced by a newer one: a while, not for good.
         let headers = [(CONTENT_TYPE, "text/javascript"), (CACHE_CONTROL, "max-age=3600")];
-        return Ok((headers, [*beginning, *end].concat()).into_response());
+        return Ok((headers, script).into_response());
     }
     page(site, path, asked).unwrap_or_else(|| Err(ApiError::no_such_path()))
+}
+
+/// A script of the reference, by its path below `/docs/`.
+fn script(path: &str) -> Option<Cow<'static, str>> {
+    Some(match path {
+        // The document is in the program once.
+        "openapi.js" => Cow::Owned(format!("window.openapi = {DOCUMENT};\n")),
+        "reference.js" => Cow::Borrowed(include_str!("../../../../docs/site/reference.js")),
+        "redoc.standalone.js" => {
+            Cow::Borrowed(include_str!("../../../../docs/site/redoc.standalone.js"))
+        }
+        _ => return None,
+    })
 }
 
 /// A file of the guides; none if there is none of this path.
