@@ -123,8 +123,13 @@ fn ask_to_stop(folder: &Path) -> io::Result<()> {
 pub(super) fn kill(folder: &Path) -> io::Result<usize> {
     let all = processes()?;
     let groups: HashSet<Pid> = holders(folder, &all)?.iter().map(|process| process.group).collect();
-    let members = all.iter().filter(|process| groups.contains(&process.group));
-    Ok(members.inspect(|process| process.signal(Signal::KILL)).count())
+    let mut members: Vec<&Process> =
+        all.iter().filter(|process| groups.contains(&process.group)).collect();
+    // `run-task` first, or it would note that the command has ended by itself.
+    let pids: HashSet<Pid> = members.iter().map(|process| process.pid).collect();
+    members.sort_by_key(|process| process.parent.is_some_and(|parent| pids.contains(&parent)));
+    members.iter().for_each(|process| process.signal(Signal::KILL));
+    Ok(members.len())
 }
 
 /// A process of this machine, alive when it was looked at.

@@ -194,7 +194,8 @@ fn is_end(status: &Status) -> bool {
 /// hear of it a moment before.
 fn is_kill(status: &Status) -> bool {
     match status {
-        Status::Exited(exit) => exit.signal.is_some(),
+        // As a shell tells of what it has started.
+        Status::Exited(exit) => exit.signal.is_some() || exit.code == Some(128 + 9),
         other => *other == Status::Lost,
     }
 }
