@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use crate::files::CHUNK_BYTES;
 use crate::hex::{hex, unhex};
-use crate::objects::{Key, May, Objects};
+use crate::objects::{Key, May, Objects, ask};
 
 /// How the key of an object ends that is another one deflated.
 pub(crate) const DEFLATED: &str = ".deflate";
@@ -101,7 +101,7 @@ pub(crate) fn measure(objects: &Objects, entry: &Entry, may: May<'_>) -> Result<
             encoder.try_finish()?;
             written = encoder.total_out();
             encoder.get_mut().flush()?;
-            may()
+            ask(may)
         });
         deflated.with_context(|| format!("deflate {}", entry.key))?;
         (size, Some((key, written)))

@@ -28,7 +28,7 @@ use reqwest::Url;
 use crate::config::Config;
 use crate::files;
 
-pub(crate) use object::{Key, May, ReceiveError, Stats};
+pub(crate) use object::{Key, May, ReceiveError, Stats, ask};
 pub(crate) use s3::{Failure, Unfinished};
 
 /// File of a data folder whose contents are in a bucket: whose they are.
@@ -208,7 +208,7 @@ impl Objects {
     /// before each that comes.
     pub(crate) fn adopt(&self, folder: &Path, key: &Key, may: May<'_>) -> io::Result<()> {
         match &self.0 {
-            Store::Disk(store) => may().and_then(|()| store.adopt(folder, key)),
+            Store::Disk(store) => ask(may).and_then(|()| store.adopt(folder, key)),
             Store::S3(store) => store.adopt(folder, key, may),
         }
     }

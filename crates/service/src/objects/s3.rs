@@ -34,7 +34,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place};
 
-use super::object::{Key, May, ReceiveError, Stat, Stats};
+use super::object::{Key, May, ReceiveError, Stat, Stats, always};
 use super::scratch::{Copy, Scratch};
 use crate::config::{Config, Objects};
 use crate::files;
@@ -1014,7 +1014,7 @@ impl Sending {
         let left = size - self.sent;
         if self.upload.is_none() {
             let (_permit, content) = self.read(left).await?;
-            may()?;
+            may().await?;
             let put = self.store.put(&self.name, content).await.map_err(failed)?;
             return Ok(version(put.e_tag));
         }
@@ -1023,7 +1023,7 @@ impl Sending {
             sent.map_err(io::Error::other)?.map_err(failed)?;
         }
         let upload = self.upload.as_mut().expect("it has begun");
-        may()?;
+        may().await?;
         let put = upload.complete().await.map_err(failed)?;
         self.upload = None;
         Ok(version(put.e_tag))
@@ -1038,11 +1038,6 @@ impl Drop for Sending {
             self.runtime.spawn(async move { drop(upload.abort().await) });
         }
     }
-}
-
-/// What nobody else writes may always be written.
-fn always() -> io::Result<()> {
-    Ok(())
 }
 
 /// The client, without the name of the bucket.

@@ -12,9 +12,11 @@ use std::thread;
 use axum::body::Bytes;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use futures::{StreamExt, TryStreamExt};
+use futures::future::ready;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::runtime::Runtime;
 
+use super::object::always;
 use super::{Key, Objects, ReceiveError, bundle};
 use crate::config::{self, Config};
 use crate::files::CHUNK_BYTES;
@@ -37,6 +39,7 @@ impl s3::Bucket {
 
 /// Hands a promise every kind of store, empty, and a folder for what is on this machine besides.
 fn on_each_store(promise: impl Fn(&Arc<Objects>, &Path)) {
+    let _entered = runtime().enter();
     let data = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
     promise(&Arc::new(Objects::open(data.path()).unwrap()), scratch.path());
@@ -295,18 +298,20 @@ fn a_folder_is_adopted_as_a_whole_and_once() {
         fs::write(folder.join("commit/commit.json"), "{}").unwrap();
         assert!(!objects.exists(&task).unwrap());
         // Not by whom others have superseded.
-        objects.adopt(&folder, &task, &|| Err(io::ErrorKind::Other.into())).unwrap_err();
+        objects
+            .adopt(&folder, &task, &|| ready(Err(io::ErrorKind::Other.into())).boxed())
+            .unwrap_err();
         assert!(!objects.exists(&task).unwrap() && folder.join("log.txt").exists());
-        objects.adopt(&folder, &task, &|| Ok(())).unwrap();
+        objects.adopt(&folder, &task, &always).unwrap();
         assert!(!folder.exists());
-        objects.adopt(&folder, &task, &|| Ok(())).unwrap();
+        objects.adopt(&folder, &task, &always).unwrap();
         assert_eq!(objects.read(&task.under("log.txt")).unwrap(), b"log");
         assert_eq!(objects.read(&task.under("commit").under("commit.json")).unwrap(), b"{}");
         assert_eq!(objects.size(&task).unwrap(), 5);
         // What is there is not mixed with another.
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("frames"), "").unwrap();
-        objects.adopt(&folder, &task, &|| Ok(())).unwrap_err();
+        objects.adopt(&folder, &task, &always).unwrap_err();
         assert_eq!(objects.list(&task).unwrap(), [task.under("log.txt")]);
     });
 }
@@ -343,7 +348,7 @@ fn an_object_is_deflated_in_chunks_of_one_length_however_it_is_read() {
         let deflated = key.with_suffix(bundle::DEFLATED);
         // The second time it is at hand.
         for _ in 0..2 {
-            bundle::measure(objects, &entry, &|| Ok(())).unwrap();
+            bundle::measure(objects, &entry, &always).unwrap();
             assert!(objects.read(&deflated).unwrap() == expected);
             objects.local(&key).unwrap();
         }

@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use molbox::workflow::types::{Failure, Notice, StageResult, SystemSummary};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::runtime::Handle;
-use tokio::task::block_in_place;
+use tokio::spawn;
 
 use crate::app::App;
 use crate::db::Lease;
 use crate::exec::confine;
 use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
-use crate::objects::{Key, May, Objects};
+use crate::objects::{Key, May, Objects, ask};
 use crate::plan::build::{BuildPlan, InputFile};
 use crate::plan::defaults::document_version;
 use crate::plan::simulate::{DefaultMasks, Parameters};
@@ -46,7 +47,7 @@ impl std::fmt::Display for Unusable {
 /// Makes what a task wrote into objects and lays out its bundle. Doing it again gives the same. Who
 /// has lost the right to run tasks touches none of the objects.
 pub(super) fn collect(
-    app: &App,
+    app: &Arc<App>,
     lease: &Lease,
     row: &Task,
     status: Status,
@@ -73,10 +74,13 @@ pub(super) fn collect(
     // Where this server stood still for long, another may have ended the task since: it is asked before
     // each change, for no transaction undoes one.
     let may = || {
-        let affirming = app.db.affirm_lease(lease.clone(), app.now());
-        block_in_place(|| Handle::current().block_on(affirming)).map_err(io::Error::other)
+        let (app, lease) = (app.clone(), lease.clone());
+        // By another thread: the database waits on the one that it is asked from, where a store may be
+        // waiting for others of its answers.
+        let asked = spawn(async move { app.db.affirm_lease(lease, app.now()).await });
+        async { asked.await.map_err(io::Error::other)?.map_err(io::Error::other) }.boxed()
     };
-    may()?;
+    ask(&may)?;
     // Every attempt has a log, and it goes with its results: what is found without one stayed
     // behind when these were collected.
     let is_new = output.join(LOG).exists();
@@ -100,7 +104,7 @@ pub(super) fn collect(
         app.objects.adopt(&output, &key, &may)?;
     }
     if is_kept {
-        may()?;
+        ask(&may)?;
         kept::remove(&app.objects, &row.id)?;
     }
     if row.kind == Kind::System && status == Status::Succeeded {
@@ -246,7 +250,7 @@ fn lay_out(
     let content = without_nulls(serde_json::to_value(&manifest)?);
     let methods = methods(app, row, outcome)?;
     let key = Key::task(&row.id).under("manifest.json");
-    may()?;
+    ask(may)?;
     app.objects.write(&key, &serde_json::to_vec_pretty(&content)?)?;
     let entry = Entry { name: format!("{}/manifest.json", row.id), key };
     let mut all = vec![bundle::measure(&app.objects, &entry, may)?];
@@ -260,7 +264,7 @@ fn lay_out(
         files: &all,
     });
     let key = Key::task(&row.id).under(ro_crate::FILE);
-    may()?;
+    ask(may)?;
     app.objects.write(&key, &serde_json::to_vec_pretty(&described)?)?;
     let entry = Entry { name: format!("{}/{}", row.id, ro_crate::FILE), key };
     all.insert(1, bundle::measure(&app.objects, &entry, may)?);
@@ -280,7 +284,7 @@ fn measured(app: &App, row: &Task, may: May<'_>) -> Result<Vec<Measured>> {
         found.extend(of_system);
     }
     if row.kind == Kind::Job {
-        may()?;
+        ask(may)?;
         found.push(with_readme(app, row, &found, readme)?);
     }
     found.iter().map(|entry| bundle::measure(&app.objects, entry, may)).collect()

@@ -198,7 +198,10 @@ pub(super) fn read_result(kind: Kind, attempt: &Attempt) -> Result<Option<Result
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+    use futures::future::ready;
     use serde_json::json;
+    use tokio::runtime::Runtime;
 
     use super::*;
     use crate::record::Lane;
@@ -310,7 +313,9 @@ mod tests {
         let results =
             [("log.txt", "log"), ("production.dcd", "five"), ("commit/commit.json", &commit(5))];
         write(&published, &results);
-        objects.adopt(&published, &Key::task("job_1"), &|| Ok(())).unwrap();
+        let runtime = Runtime::new().unwrap();
+        let _entered = runtime.enter();
+        objects.adopt(&published, &Key::task("job_1"), &|| ready(Ok(())).boxed()).unwrap();
         let task = folder.path().join("job_1");
         let restored = || {
             restore(&objects, "job_1", &task).unwrap();
