@@ -554,7 +554,7 @@ pub(crate) async fn wait_until(
     id: &str,
     state: impl Fn(&JobRecord) -> bool,
 ) -> JobRecord {
-    for _ in 0..1800 {
+    for _ in 0..3000 {
         let job = molbox.job_view().job_id(id).send().await.unwrap().into_inner();
         if state(&job) {
             return job;
