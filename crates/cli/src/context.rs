@@ -6,13 +6,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ColorChoice};
 use molbox::reqwest::Url;
 use molbox::{Connection, Retry, margin, workflow};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{self, Code, Failure};
-use crate::output::{Output, When};
+use crate::output::Output;
 use crate::shell::quoted;
 use crate::units;
 
@@ -82,16 +82,10 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, help_heading = "Global")]
     pub(crate) quiet: bool,
 
-    /// When to use colours.
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        help_heading = "Global"
-    )]
-    pub(crate) color: When,
+    /// When to use colours; `auto` is on a terminal, as `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`
+    /// have it.
+    #[arg(long, global = true, value_name = "WHEN", default_value_t, help_heading = "Global")]
+    pub(crate) color: ColorChoice,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

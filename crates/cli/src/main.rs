@@ -21,11 +21,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{
+    ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
+};
 
 use crate::context::{Context, Global};
 use crate::failure::Failure;
-use crate::output::{Output, When};
+use crate::output::Output;
 
 /// Molecular dynamics and futures margin from a terminal or a script.
 ///
@@ -171,7 +173,8 @@ fn main() -> ExitCode {
 }
 
 fn parsed() -> Result<Cli, ExitCode> {
-    let mut command = Cli::command();
+    let color = color_asked();
+    let mut command = Cli::command().color(color);
     let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         flag_names::remember(&command, &matches);
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
@@ -185,13 +188,25 @@ fn parsed() -> Result<Cli, ExitCode> {
             _ => error,
         };
         if shown.use_stderr() {
-            Output::new(false, false, When::Auto).misused(&shown);
+            Output::new(false, false, color).misused(&shown);
         } else {
             // A reader that has gone is no failure.
             let _ = shown.print();
         }
         ExitCode::from(u8::try_from(status).unwrap_or(2))
     })
+}
+
+/// When to use colours, by the words of a command that may not be one: what is wrong with it is shown
+/// in them, or without.
+fn color_asked() -> ColorChoice {
+    let words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let asked = words.iter().enumerate().rev().find_map(|(nth, word)| match word.as_str() {
+        "--color" => words.get(nth + 1).map(String::as_str),
+        word => word.strip_prefix("--color="),
+    });
+    asked.and_then(|when| ColorChoice::from_str(when, false).ok()).unwrap_or_default()
 }
 
 /// What the command shows that was given, when it is asked for its short help.

@@ -5,8 +5,9 @@ use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anstream::AutoStream;
 use anstyle::{Ansi256Color, Style};
-use clap::ValueEnum;
+use clap::ColorChoice;
 use clap::builder::Styles;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,16 +17,6 @@ use serde_json::Value;
 
 use crate::failure::{Code, Failure};
 use crate::{flag_names, schema};
-
-/// When to use colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
 
 /// Where results and remarks go, and in which form.
 #[derive(Clone, Debug)]
@@ -68,15 +59,13 @@ pub(crate) const STYLES: Styles =
 
 impl Output {
     /// JSON when it is asked for, and whenever nobody looks: when standard output is no terminal.
-    pub(crate) fn new(json: bool, quiet: bool, color: When) -> Self {
+    pub(crate) fn new(json: bool, quiet: bool, color: ColorChoice) -> Self {
         let out = io::stdout().is_terminal();
         let err = io::stderr().is_terminal();
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        let color = |terminal| match color {
-            When::Auto => terminal && !no_color && !is_dumb,
-            When::Always => true,
-            When::Never => false,
+        let has_color = |auto: anstream::ColorChoice| match color {
+            ColorChoice::Auto => auto != anstream::ColorChoice::Never,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
         };
         let has_bars = err && !quiet;
         let target =
@@ -84,8 +73,8 @@ impl Output {
         Self {
             is_json: json || !out,
             is_quiet: quiet,
-            color: color(out),
-            color_remarks: color(err),
+            color: has_color(AutoStream::choice(&io::stdout())),
+            color_remarks: has_color(AutoStream::choice(&io::stderr())),
             bars: MultiProgress::with_draw_target(target),
             has_bars,
             is_silent: false,

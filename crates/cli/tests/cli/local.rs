@@ -382,6 +382,30 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
 }
 
 #[test]
+fn what_is_wrong_with_a_command_is_in_the_colours_that_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |words: &[&str], settings: &[(&str, &str)]| {
+        let output = molbox(folder.path(), words).envs(settings.iter().copied()).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    for (words, settings, is_colourful) in [
+        (&["--bogus"][..], &[][..], false),
+        (&["--bogus"], &[("CLICOLOR_FORCE", "1")], true),
+        (&["--bogus"], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        (&["--color", "always", "--bogus"], &[("NO_COLOR", "1")], true),
+        (&["--bogus", "--color=always"], &[], true),
+        (&["--color", "never", "--bogus"], &[("CLICOLOR_FORCE", "1")], false),
+        (&["--color", "always", "analyze", "a.dcd", "a.pdb"], &[], true),
+        (&["--color", "always", "--help"], &[], true),
+    ] {
+        let shown = shown(words, settings);
+        // A failure that is JSON has none.
+        let is_json = shown.starts_with('{');
+        assert_eq!(shown.contains('\u{1b}'), is_colourful && !is_json, "{words:?}: {shown}");
+    }
+}
+
+#[test]
 fn a_dry_run_without_a_service_says_so_and_warns_of_what_nobody_means() {
     let folder = tempfile::tempdir().unwrap();
     let run = ["run", "1L2Y", "--preset", "quick", "--temperature", "3100K", "--dry-run"];

@@ -41,6 +41,17 @@ fn a_terminal_gets_tables_in_colour_unless_it_wants_none() {
     assert!(!plain.contains("\u{1b}["), "{plain}");
     matches("terminal_file_list.txt", &plain);
     assert!(!shown(&service, "file list", &[("TERM", "dumb")]).contains('\u{1b}'));
+    let misused = |words: &str, settings: &[(&str, &str)]| {
+        shown(&service, words, settings).contains("\u{1b}[")
+    };
+    assert!(misused("--bogus", &[]));
+    for (words, settings) in [
+        ("--color never --bogus", ("A", "")),
+        ("--bogus", ("NO_COLOR", "1")),
+        ("--bogus", ("CLICOLOR", "0")),
+    ] {
+        assert!(!misused(words, &[settings]), "{words} {settings:?}");
+    }
     assert!(shown(&service, "file list --json", &[]).trim_start().starts_with('['));
 }
 
