@@ -792,7 +792,7 @@ fn with_unit(within: &str, name: &str, value: &Value) -> String {
         Value::Number(index) if is_from_zero(name) => from_one(index),
         Value::Number(number) if name.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
-            .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
+            .map_or_else(String::new, |size| indicatif::DecimalBytes(size).to_string()),
         Value::Number(number) if name == "fraction" => number
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
@@ -823,7 +823,7 @@ fn shown(pointer: &str, value: &Value) -> String {
         }
         Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
-            .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
+            .map_or_else(String::new, |size| indicatif::DecimalBytes(size).to_string()),
         Value::Number(number) if pointer.ends_with("/fraction") => number
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),

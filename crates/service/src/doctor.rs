@@ -23,7 +23,7 @@ use crate::folder;
 use crate::handlers::portal;
 use crate::objects::{Objects, Unfinished};
 use crate::runner::environment;
-use crate::shown::counted;
+use crate::shown::{counted, in_bytes};
 use crate::web;
 
 /// Runs every check.
@@ -140,14 +140,14 @@ fn data(config: &Config) -> Result<String> {
         let free = files::free_bytes(folder)?;
         if free < config.limits.free_disk_bytes {
             bail!(
-                "{} MiB are free in {}, less than limits.free_disk_bytes; make room",
-                free >> 20,
+                "{} are free in {}, less than limits.free_disk_bytes; make room",
+                in_bytes(free.into()),
                 folder.display()
             );
         }
     }
     let free = files::free_bytes(&config.data)?;
-    Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
+    Ok(format!("{}, {} free", config.data.display(), in_bytes(free.into())))
 }
 
 /// The name of whose the contents are, if they are anybody's yet.

@@ -90,7 +90,7 @@ pub(crate) async fn usage(context: &Context) -> Result<(), Failure> {
         let most = most.unwrap_or_else(|| "any".to_owned());
         serde_json::json!({ "what": what, "used": used, "most": most })
     };
-    let size = |bytes: i64| indicatif::BinaryBytes(bytes.unsigned_abs()).to_string();
+    let size = |bytes: i64| indicatif::DecimalBytes(bytes.unsigned_abs()).to_string();
     let Usage { open_tasks, files, bytes, hours, public_entries, .. } = &usage;
     let mut rows = vec![
         row(

@@ -293,7 +293,7 @@ pub(crate) fn readable(estimate: &Value) -> Map<String, Value> {
     let named = shown.into_iter().map(|(name, value)| {
         match (name.strip_suffix("_bytes"), value.as_u64()) {
             (Some(name), Some(size)) => {
-                (name.to_owned(), indicatif::BinaryBytes(size).to_string().into())
+                (name.to_owned(), indicatif::DecimalBytes(size).to_string().into())
             }
             _ => {
                 let place = QueuePlace::deserialize(&value).ok();
@@ -666,11 +666,11 @@ pub(crate) fn show_bytes(bar: &ProgressBar, done: u64, size: Option<u64>) {
             bar.set_position(1000 * done / size.max(1));
             bar.set_message(format!(
                 "{} of {}",
-                indicatif::BinaryBytes(done),
-                indicatif::BinaryBytes(size)
+                indicatif::DecimalBytes(done),
+                indicatif::DecimalBytes(size)
             ));
         }
-        None => bar.set_message(indicatif::BinaryBytes(done).to_string()),
+        None => bar.set_message(indicatif::DecimalBytes(done).to_string()),
     }
 }
 
