@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -158,10 +159,27 @@ fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&partial, path)
 }
 
-/// Whether an address without a scheme is one that TLS is rarely spoken on.
-fn is_of_this_machine(address: &str) -> bool {
-    let host = address.split(['/', ':']).next().unwrap_or(address);
-    host == "localhost" || host.starts_with("127.") || address.starts_with("[::1]")
+/// An address with its scheme. One that is given without gets that of TLS, but on this machine, where
+/// it is rarely spoken and nobody listens in.
+pub(crate) fn with_scheme(address: &str) -> String {
+    if address.contains("://") {
+        return address.to_owned();
+    }
+    let plain = format!("http://{address}");
+    if is_of_this_machine(&plain) { plain } else { format!("https://{address}") }
+}
+
+/// Whether whoever is on the way to an address can read what is sent there, keys among it.
+pub(crate) fn is_in_clear(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.scheme() == "http") && !is_of_this_machine(url)
+}
+
+fn is_of_this_machine(url: &str) -> bool {
+    let url = Url::parse(url).ok();
+    url.as_ref().and_then(Url::host_str).is_some_and(|host| {
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        address.map_or(host == "localhost", |address| address.is_loopback())
+    })
 }
 
 /// Settings, resolved: flag before environment before profile.
@@ -254,8 +272,7 @@ impl Context {
     pub(crate) fn connection(&self, url: &str, key: &str) -> Result<Connection, Failure> {
         if !url.contains("://") {
             let failure = Failure::usage(format!("{url:?} does not say whether http or https"));
-            let scheme = if is_of_this_machine(url) { "http" } else { "https" };
-            return Err(failure.remedy(format!("give it as {scheme}://{url}")));
+            return Err(failure.remedy(format!("give it as {}", with_scheme(url))));
         }
         let output = self.output.clone();
         let report = move |retry: &Retry| {

@@ -8,8 +8,8 @@ use molbox::{Error, reqwest};
 use serde_json::{Value, json};
 
 use crate::context::{
-    Context, DEFAULT_MARGIN_URL, DEFAULT_URL, Global, Profile, Profiles, margin_url_of,
-    profile_path,
+    Context, DEFAULT_MARGIN_URL, DEFAULT_URL, Global, Profile, Profiles, is_in_clear,
+    margin_url_of, profile_path, with_scheme,
 };
 use crate::failure::{Code, Failure, is_disabled};
 use crate::shell::quoted;
@@ -62,8 +62,18 @@ pub(crate) async fn login(
         Some(url) => url,
         None => address(context)?,
     };
+    let url = with_scheme(&url);
     // Before the key is asked for: who mistyped the address pastes it once.
     let url = if arguments.no_check { url } else { located(context, &url).await? };
+    let margin_given = global.margin_url.as_deref().map(with_scheme);
+    for url in [Some(&url), margin_given.as_ref()].into_iter().flatten() {
+        if is_in_clear(url) {
+            context.output.warning(&format!(
+                "{url} is not encrypted: whoever is on the way there can read the key and all that \
+                 is sent; https:// is, where the service has it"
+            ));
+        }
+    }
     let key = match &global.key_file {
         Some(_) => context.needed_key()?.to_owned(),
         None => key(context)?,
@@ -73,7 +83,7 @@ pub(crate) async fn login(
     let is_same = before.as_ref() == Some(&url);
     let is_given = |margin: &String| margin != DEFAULT_MARGIN_URL || url == DEFAULT_URL;
     let kept = old.margin_url.filter(|margin| is_same && is_given(margin));
-    let margin_url = global.margin_url.clone().or(kept);
+    let margin_url = margin_given.or(kept);
     let stored = Profile {
         base_url: Some(url.clone()),
         margin_url: Some(margin_url.unwrap_or_else(|| margin_url_of(&url))),

@@ -456,6 +456,27 @@ fn a_damaged_frame_is_named_and_left_out_by_request() {
 }
 
 #[test]
+fn a_key_that_others_can_read_on_its_way_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for (url, stored, is_warned) in [
+        ("http://lab.example.org:8080/local", "http://lab.example.org:8080/local", true),
+        ("lab.example.org:8080/local", "https://lab.example.org:8080/local", false),
+        ("https://lab.example.org/local", "https://lab.example.org/local", false),
+        ("localhost:8080/local", "http://localhost:8080/local", false),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080", false),
+        ("[::1]:8080", "http://[::1]:8080", false),
+        ("localhost.example.org", "https://localhost.example.org", false),
+    ] {
+        let login = ["login", "--no-check", "--base-url", url];
+        let output = with_input(&mut molbox(folder.path(), &login), "mbx_secret\n");
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(remarks.contains("is not encrypted"), is_warned, "{url}: {remarks}");
+        let profiles = fs::read_to_string(folder.path().join("config.toml")).unwrap();
+        assert!(profiles.contains(&format!("base_url = \"{stored}\"")), "{profiles}");
+    }
+}
+
+#[test]
 fn a_login_is_stored_for_its_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let login =

@@ -435,9 +435,15 @@ fn a_login_finds_the_stage_and_is_refused_in_words_that_help() {
     assert!(refused["remedy"].as_str().unwrap().contains("copied whole"), "{refused}");
     let (code, elsewhere) = error(login(&service.margin_url, &service.key));
     assert_eq!(code, 4, "{elsewhere}");
+    // Without a scheme: http on this machine, and never elsewhere.
     let address = root.trim_start_matches("http://");
-    let (code, bare) = error(login(address, &service.key));
+    let output = login(address, &service.key);
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["base_url"].as_str(), Some(service.base_url.as_str()));
+    let (code, bare) = failure(&mut service.molbox(&["account", "--base-url", address]));
     assert_eq!((code, bare["remedy"].as_str()), (2, Some(&*format!("give it as {root}"))));
+    let (_, secure) = error(login("md.example.invalid:8080", &service.key));
+    assert!(!secure["message"].as_str().unwrap().contains("http://"), "{secure}");
     let (code, secure) = error(login(&root.replace("http:", "https:"), &service.key));
     assert_eq!(code, 10, "{secure}");
     assert!(secure["remedy"].as_str().unwrap().contains("http:// in place of https://"));
