@@ -1,10 +1,12 @@
 //! Bundles, unpacked.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use zip::unstable::read::ZipIterable;
 
 use crate::failure::Failure;
 
@@ -14,8 +16,24 @@ pub(crate) fn unpack(zip: &Path) -> Result<PathBuf, Failure> {
     Ok(extract(zip).with_context(|| format!("unpack {}", zip.display()))?)
 }
 
+/// A name that a zip lists more than once: of its files programs read the first, the last or all.
+pub(crate) fn repeated_name(zip: &Path) -> anyhow::Result<Option<String>> {
+    let mut archive = ZipIterable::try_new(File::open(zip)?, zip::read::Config::default())?;
+    let mut names = HashSet::new();
+    for entry in archive.files()? {
+        let name = entry?.name()?.into_owned();
+        if !names.insert(name.clone()) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
 fn extract(zip: &Path) -> anyhow::Result<PathBuf> {
     let mut archive = zip::ZipArchive::new(File::open(zip)?)?;
+    if let Some(name) = repeated_name(zip)? {
+        bail!("{name:?} is in it twice");
+    }
     let beside = zip.parent().unwrap_or(Path::new(""));
     let mut names = Vec::new();
     for index in 0..archive.len() {

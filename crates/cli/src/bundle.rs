@@ -12,6 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
 
+use crate::archive::repeated_name;
 use crate::failure::{Code, Failure};
 use crate::research_object::{self, Entities};
 pub(crate) use crate::research_object::{MANIFEST, OF_SYSTEM};
@@ -133,6 +134,10 @@ impl Bundle {
             false => Failure::new(Code::File, format!("{}: no bundle: {error}", path.display()))
                 .remedy("give the zip that `molbox job download` has written, or its folder"),
         })?;
+        if let Some(name) = repeated_name(path)? {
+            let message = format!("{}: {name:?} is in it twice", path.display());
+            return Err(Failure::new(Code::Damaged, message).remedy("download it again"));
+        }
         let names = archive.file_names().map(|name| name.map(Cow::into_owned));
         let names: Vec<String> = names.collect::<Result<_, _>>().map_err(anyhow::Error::from)?;
         // All is in one folder, which is called as the task.

@@ -210,6 +210,35 @@ fn what_is_no_bundle_is_refused_with_what_helps() {
     assert!(String::from_utf8_lossy(&done.stderr).contains("is no ORCID"), "{done:?}");
 }
 
+#[test]
+fn a_bundle_that_lists_a_name_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.zip");
+    crafted(&path, "protein.pdb", "results");
+    // As no writer of zips does it: another file gets the name in place of its own.
+    let (own, other) = (b"job_1/production.csv", b"job_1/system/input.c");
+    let mut zip = zip::ZipWriter::new_append(
+        fs::OpenOptions::new().read(true).write(true).open(&path).unwrap(),
+    )
+    .unwrap();
+    zip.start_file("job_1/system/input.c", zip::write::SimpleFileOptions::default()).unwrap();
+    zip.write_all(b"others!").unwrap();
+    zip.finish().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    for at in 0..bytes.len() - other.len() {
+        if bytes[at..].starts_with(other) {
+            bytes[at..at + own.len()].copy_from_slice(own);
+        }
+    }
+    fs::write(&path, bytes).unwrap();
+    for command in [&["bundle", "check", "twice.zip"][..], &["rerun", "twice.zip"]] {
+        let (code, error) = failure(&mut molbox(folder.path(), command));
+        assert_eq!((code, error["code"].as_str()), (14, Some("damaged")), "{error}");
+        let message = "twice.zip: \"job_1/production.csv\" is in it twice";
+        assert_eq!(error["message"], message);
+    }
+}
+
 /// A zip of a job with an input that its maker has called as they like, as it would be if it were
 /// whole; of its results with another content than it lists.
 fn crafted(path: &Path, input: &str, results: &str) {
