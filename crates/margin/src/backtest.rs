@@ -160,7 +160,7 @@ impl Backtest {
             }
         }
         if backtest.days.is_empty() {
-            return Err(backtest.no_day(first, last));
+            return Err(backtest.no_day(first, last, days.get(from).copied()));
         }
         backtest.margin_exceedances =
             backtest.days.iter().filter(|day| day.loss > day.initial_margin).count();
@@ -181,10 +181,16 @@ impl Backtest {
         Ok(backtest)
     }
 
-    fn no_day(&self, first: Date, last: Option<Date>) -> Error {
-        let reason = match self.skipped.first() {
-            Some(skipped) => format!("on {}: {}", skipped.date, skipped.reason),
-            None => format!(
+    /// Why there is no day to test, the next with settlements being one that was not asked for.
+    fn no_day(&self, first: Date, last: Option<Date>, next: Option<Date>) -> Error {
+        let is_beyond = |day: &Date| last.is_some_and(|last| *day > last);
+        let reason = match (self.skipped.first(), next.filter(is_beyond)) {
+            (Some(skipped), _) => format!("on {}: {}", skipped.date, skipped.reason),
+            _ if is_beyond(&first) => "the last is before the first".to_owned(),
+            (None, Some(next)) => {
+                format!("the first with a settlement of every ticker is {next}")
+            }
+            (None, None) => format!(
                 "fewer than {} with a settlement of every ticker follow {first}",
                 counted(self.horizon_days, "day")
             ),

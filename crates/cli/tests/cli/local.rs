@@ -540,6 +540,19 @@ fn margins_are_drawn_and_tested_against_the_past() {
     );
     assert!(fs::read_to_string(folder.path().join("past.svg")).unwrap().contains("Kupiec"));
 
+    let backtest = |from: &str, to: &str| {
+        let days = ["--from", from, "--to", to, "--num-scenarios", "100", "--plot", "day.svg"];
+        molbox(folder.path(), &[&["margin", "backtest", "--quiet"], &book[..], &days].concat())
+    };
+    for (from, to, reason) in [
+        ("2024-10-05", "2024-10-06", "the first with a settlement of every ticker is 2024-10-07"),
+        ("2024-10-05", "2024-10-01", "the last is before the first"),
+        ("2024-12-31", "2024-12-31", "fewer than 2 days"),
+    ] {
+        let (code, error) = failure(&mut backtest(from, to));
+        assert!(code == 5 && error["message"].as_str().unwrap().contains(reason), "{error}");
+    }
+
     let unknown = [&["margin", "backtest", "--plot", "past.gif"], &book[..], &past[..2]].concat();
     let (code, error) = failure(&mut molbox(folder.path(), &unknown));
     assert_eq!(
