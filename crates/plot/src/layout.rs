@@ -671,6 +671,8 @@ fn points(panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
 fn y_axis(panel: &Panel, height: f64) -> Axis {
     let points = points(panel).filter(|(x, _)| is_drawn(*x));
     let (low, high) = extent(points.map(|(_, y)| y)).unwrap_or((0.0, 1.0));
+    // Of what is 0 throughout nothing says that it could be below.
+    let high = if low == 0.0 && high == 0.0 { 1.0 } else { high };
     // What is never below zero is seen in proportion if that does not flatten it.
     let low = if low >= 0.0 && low < 0.5 * high { 0.0 } else { low };
     let range = widened(low, high, panel.is_whole, PADDING);

@@ -226,6 +226,15 @@ fn what_is_no_course_is_a_figure_all_the_same() {
 }
 
 #[test]
+fn what_is_zero_throughout_is_at_the_bottom() {
+    for is_whole in [false, true] {
+        let svg = figure(vec![Panel { is_whole, ..panel(vec![(1.0, 0.0), (2.0, 0.0)]) }]).svg();
+        assert!(texts(&svg).contains(&"RMSD (Å)".to_owned()));
+        assert!(!svg.contains('\u{2212}'), "no number is below zero: {:?}", texts(&svg));
+    }
+}
+
+#[test]
 fn gaps_break_a_line_and_single_points_are_dots() {
     let points = vec![
         (0.0, 1.0),
