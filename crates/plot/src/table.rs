@@ -76,7 +76,8 @@ fn course(table: &Table) -> Option<Figure> {
         }
     }
     // A line alone in its panel is what the axis says, unless it distinguishes masks.
-    for panel in panels.iter_mut().filter(|panel| panel.lines.len() == 1 && table.kind != "rmsd") {
+    let is_named = ["rmsd", "dihedrals_by_frame"].contains(&table.kind);
+    for panel in panels.iter_mut().filter(|panel| panel.lines.len() == 1 && !is_named) {
         panel.lines[0].name = None;
     }
     let mut subtitle = subtitle(table);
@@ -319,10 +320,7 @@ fn dihedral_course(table: &Table) -> Option<Figure> {
         return None;
     }
     let mut figure = course(table)?;
-    for panel in &mut figure.panels {
-        panel.y_label = "angle".to_owned();
-        panel.lines.iter_mut().for_each(into_dots);
-    }
+    figure.panels.iter_mut().flat_map(|panel| &mut panel.lines).for_each(into_dots);
     Some(figure)
 }
 
@@ -677,6 +675,7 @@ fn quantity(table: &Table, column: &Column) -> (String, String) {
         ("native_contacts_by_frame", _) => "fraction of native contacts",
         ("end_to_end", _) => "end-to-end distance",
         ("projections", _) => "projection",
+        ("dihedrals_by_frame", _) => "angle",
         ("membrane", "area_per_lipid_angstrom2") => "area per lipid",
         ("membrane", "thickness_angstrom") => "thickness",
         ("membrane", _) => "lipids",

@@ -123,6 +123,22 @@ fn deviations_of_all_pairs_are_a_map() {
 }
 
 #[test]
+fn each_angle_over_time_has_its_name() {
+    let angle = |name| column(name, Some("°"), Values::Numbers(vec![179.0, -179.0]));
+    let frames = column("frame", None, Values::Integers(vec![0, 1]));
+    for names in [&["phi_2_deg"][..], &["phi_2_deg", "psi_2_deg", "chi1_2_deg"]] {
+        let columns = [frames.clone()].into_iter().chain(names.iter().map(|name| angle(name)));
+        let table = table("dihedrals_by_frame", &[("group", ":2")], columns.collect());
+        let figure = Figure::of(&table).unwrap();
+        let lines = figure.panels.iter().flat_map(|panel| &panel.lines);
+        let shown: Vec<_> = lines.map(|line| line.name.clone().unwrap()).collect();
+        let expected: Vec<_> = names.iter().map(|name| name.replace('_', " ")).collect();
+        assert_eq!((shown, figure.panels.len()), (expected, 1));
+        assert_eq!(figure.panels[0].y_label, "angle");
+    }
+}
+
+#[test]
 fn angles_that_turn_around_are_dots() {
     let columns = vec![
         column("frame", None, Values::Integers(vec![0, 1])),
