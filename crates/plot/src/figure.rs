@@ -38,6 +38,8 @@ pub struct Figure {
     pub x_unit: String,
     /// Whether that is counted, so that there is nothing between whole numbers.
     pub x_is_whole: bool,
+    /// Whether it counts days from 1970-01-01, which are written as dates.
+    pub x_is_date: bool,
     /// The panels from top to bottom.
     pub panels: Vec<Panel>,
     /// The colours of lines in their order, `#rrggbb`, and of states; without any they are those of

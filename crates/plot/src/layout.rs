@@ -322,6 +322,8 @@ impl Sheet {
             self.line((x, area.top), (x, bottom), GRID, 1.0);
             self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
             if is_last {
+                // At the end of the axis a long one would be cut off.
+                let x = x.min(width_of(figure) - 0.5 * width(label, SMALL));
                 self.text((x, bottom + TICK + 4.0 + SMALL), label, SMALL, INK, Anchor::Middle);
             }
         }
@@ -687,13 +689,15 @@ fn x_axis(figure: &Figure, room: f64) -> Axis {
         extent(seen.chain(figure.marks.iter().map(|(at, _)| *at))).unwrap_or((0.0, 1.0));
     let range = match &figure.states {
         Some(states) => states.x.0..=states.x.1,
-        None => widened(low, high, figure.x_is_whole, 0.01),
+        None => widened(low, high, figure.x_is_whole || figure.x_is_date, 0.01),
+    };
+    let ticks_of = |n| match figure.x_is_date {
+        true => Ticks::of_dates(&range, n),
+        false => Ticks::of(&range, n, figure.x_is_whole),
     };
     let most = (room / TICK_SPACING[0]) as usize;
-    let mut fewer = (2..=most).rev().map(|n| Ticks::of(&range, n, figure.x_is_whole));
-    let ticks = fewer
-        .find(|ticks| labels_fit(ticks, room))
-        .unwrap_or_else(|| Ticks::of(&range, 1, figure.x_is_whole));
+    let mut fewer = (2..=most).rev().map(ticks_of);
+    let ticks = fewer.find(|ticks| labels_fit(ticks, room)).unwrap_or_else(|| ticks_of(1));
     Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks }
 }
 

@@ -2,6 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use jiff::ToSpan as _;
+use jiff::civil::{Date, date};
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ticks {
     pub(crate) at: Vec<f64>,
@@ -38,6 +41,55 @@ impl Ticks {
             at.iter().map(|tick| number(times(*tick, 10_f64.powi(-exponent)), decimals)).collect();
         Self { at, labels, exponent }
     }
+}
+
+impl Ticks {
+    /// Ticks in a range of days from 1970-01-01, at most so many if there are years that far apart:
+    /// at first days of years or of months, at Mondays, or at days.
+    pub(crate) fn of_dates(range: &RangeInclusive<f64>, most: usize) -> Self {
+        const DAYS: [u32; 4] = [1, 2, 7, 14];
+        const MONTHS: [i32; 12] = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000];
+        // Centuries of days are not counted.
+        let may_fit = |days: f64| (range.end() - range.start()) / days < most as f64 + 1.0;
+        let by_days = DAYS.iter().map(|step| f64::from(*step)).filter(|step| may_fit(*step));
+        let by_days = by_days.map(|step| every_days(range, step));
+        let by_months = MONTHS.iter().filter(|step| may_fit(31.0 * f64::from(**step)));
+        let by_months = by_months.map(|step| every_months(range, *step));
+        let mut found = by_days.chain(by_months).skip_while(|ticks| ticks.len() > most);
+        let (at, labels) = found.next().unwrap_or_default().into_iter().unzip();
+        Self { at, labels, exponent: 0 }
+    }
+}
+
+const EPOCH: Date = date(1970, 1, 1);
+/// A Monday.
+const MONDAY: f64 = 4.0;
+
+fn every_days(range: &RangeInclusive<f64>, step: f64) -> Vec<(f64, String)> {
+    let from_monday = range.start() - MONDAY..=range.end() - MONDAY;
+    let days = multiples(&from_monday, step).into_iter().map(|day| day + MONDAY);
+    days.map(|day| (day, of_day(day).to_string())).collect()
+}
+
+fn every_months(range: &RangeInclusive<f64>, step: i32) -> Vec<(f64, String)> {
+    let month_of = |day: f64| {
+        let date = of_day(day);
+        12 * i32::from(date.year()) + i32::from(date.month()) - 1
+    };
+    let steps = month_of(*range.start()).div_euclid(step)..=month_of(*range.end()).div_euclid(step);
+    let firsts = steps.filter_map(|nth| {
+        let year = i16::try_from((nth * step).div_euclid(12)).ok()?;
+        let month = i8::try_from((nth * step).rem_euclid(12) + 1).ok()?;
+        let first = Date::new(year, month, 1).ok()?;
+        let label = if step < 12 { first.strftime("%Y-%m") } else { first.strftime("%Y") };
+        Some((f64::from((first - EPOCH).get_days()), label.to_string()))
+    });
+    firsts.filter(|(day, _)| range.contains(day)).collect()
+}
+
+/// The date of a day, or that of the calendar that is next to it.
+fn of_day(day: f64) -> Date {
+    EPOCH.saturating_add((day.floor() as i32).clamp(-4_000_000, 4_000_000).days())
 }
 
 fn multiples(range: &RangeInclusive<f64>, step: f64) -> Vec<f64> {
@@ -150,6 +202,27 @@ mod tests {
                     ticks.at.iter().all(|tick| (low..=high).contains(tick)),
                     "{low} to {high}: {ticks:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn dates_have_ticks_where_days_months_and_years_begin() {
+        let labels = |from: f64, to: f64, most| Ticks::of_dates(&(from..=to), most).labels;
+        // 2024-12-31 is day 20088.
+        assert_eq!(labels(20087.0, 20089.0, 5), ["2024-12-30", "2024-12-31", "2025-01-01"]);
+        assert_eq!(
+            labels(20066.5, 20098.0, 5),
+            ["2024-12-16", "2024-12-23", "2024-12-30", "2025-01-06"]
+        );
+        assert_eq!(labels(20000.0, 20100.0, 5), ["2024-11", "2024-12", "2025-01"]);
+        assert_eq!(labels(19000.0, 20100.0, 5), ["2023", "2024", "2025"]);
+        assert_eq!(labels(0.0, 20100.0, 5), ["1980", "2000", "2020"]);
+        for most in 1..12 {
+            for (from, to) in [(-719_162.0, 2_932_896.0), (20000.2, 20000.4), (-5.0, 3e4)] {
+                let ticks = Ticks::of_dates(&(from..=to), most);
+                assert!(ticks.at.len() <= most, "{from} to {to}: {ticks:?}");
+                assert!(ticks.at.iter().all(|tick| (from..=to).contains(tick)), "{ticks:?}");
             }
         }
     }

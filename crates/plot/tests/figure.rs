@@ -235,6 +235,19 @@ fn what_is_zero_throughout_is_at_the_bottom() {
 }
 
 #[test]
+fn an_axis_of_dates_has_dates_also_about_a_single_one() {
+    let labels = |points, width| -> Vec<String> {
+        let figure = Figure { x_is_date: true, width, ..figure(vec![panel(points)]) };
+        texts(&figure.svg()).into_iter().filter(|text| text.starts_with("20")).collect()
+    };
+    // 2024-01-02 is day 19724.
+    let single = labels(vec![(19724.0, 1.0)], Width::Double);
+    assert_eq!(single, ["2024-01-01", "2024-01-02", "2024-01-03"]);
+    let year = labels(vec![(19724.0, 1.0), (20089.0, 2.0)], Width::Single);
+    assert_eq!(year, ["2024-01", "2024-07", "2025-01"]);
+}
+
+#[test]
 fn gaps_break_a_line_and_single_points_are_dots() {
     let points = vec![
         (0.0, 1.0),

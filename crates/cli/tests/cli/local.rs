@@ -544,6 +544,11 @@ fn margins_are_drawn_and_tested_against_the_past() {
         let days = ["--from", from, "--to", to, "--num-scenarios", "100", "--plot", "day.svg"];
         molbox(folder.path(), &[&["margin", "backtest", "--quiet"], &book[..], &days].concat())
     };
+    ok(&mut backtest("2024-10-01", "2024-10-01"));
+    let day = fs::read_to_string(folder.path().join("day.svg")).unwrap();
+    for date in ["2024-09-30", "2024-10-01", "2024-10-02"] {
+        assert!(day.contains(date), "the axis is about its only day: no {date}");
+    }
     for (from, to, reason) in [
         ("2024-10-05", "2024-10-06", "the first with a settlement of every ticker is 2024-10-07"),
         ("2024-10-05", "2024-10-01", "the last is before the first"),

@@ -153,11 +153,11 @@ pub(super) fn parts(report: &Value, totals: &Map<String, Value>) -> Option<Figur
 pub(super) fn backtest(backtest: &Backtest, currency: &str) -> Figure {
     let line = |name: &str, value: fn(&molbox_margin::Day) -> f64| Line {
         name: Some(name.to_owned()),
-        points: backtest.days.iter().map(|day| (year(day.date), value(day))).collect(),
+        points: backtest.days.iter().map(|day| (day_of(day.date), value(day))).collect(),
     };
     let exceeded = backtest.days.iter().filter(|day| day.loss > day.value_at_risk);
     // A run of one point is a dot.
-    let dots = exceeded.flat_map(|day| [(year(day.date), day.loss), (f64::NAN, f64::NAN)]);
+    let dots = exceeded.flat_map(|day| [(day_of(day.date), day.loss), (f64::NAN, f64::NAN)]);
     let coverage = &backtest.coverage;
     Figure {
         title: "Margins and the losses that followed".to_owned(),
@@ -171,7 +171,8 @@ pub(super) fn backtest(backtest: &Backtest, currency: &str) -> Figure {
             coverage.unconditional.p_value,
             coverage.conditional.p_value
         ),
-        x_label: "year".to_owned(),
+        x_label: "date".to_owned(),
+        x_is_date: true,
         panels: vec![Panel {
             y_label: "loss".to_owned(),
             unit: currency.to_owned(),
@@ -187,11 +188,8 @@ pub(super) fn backtest(backtest: &Backtest, currency: &str) -> Figure {
     }
 }
 
-/// A date as a place on an axis of years.
-fn year(date: Date) -> f64 {
-    let text = date.to_string();
-    let mut parts = text.split('-').map(|part| part.parse::<f64>().unwrap_or_default());
-    let mut next = || parts.next().unwrap_or_default();
-    let (year, month, day) = (next(), next(), next());
-    year + (month - 1.0) / 12.0 + (day - 1.0) / 372.0
+/// A date as a place on an axis of dates.
+fn day_of(date: Date) -> f64 {
+    let epoch = Date::new(1970, 1, 1).expect("a day of the calendar");
+    f64::from(date.days_since(epoch))
 }
