@@ -69,8 +69,17 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, InvalidRequest>
             Segment::Map { key } => Some(LocItem::String(key.clone())),
             Segment::Enum { .. } | Segment::Unknown => None,
         });
-        steps.fold(InvalidRequest::new("value_error", error.into_inner()), InvalidRequest::within)
+        let message = in_words(&error.into_inner().to_string());
+        steps.fold(InvalidRequest::new("value_error", message), InvalidRequest::within)
     })?;
     deserializer.end().map_err(|error| InvalidRequest::new("json_invalid", error))?;
     Ok(value)
+}
+
+/// A message without the names of this language's numbers.
+fn in_words(message: &str) -> String {
+    message
+        .replace("expected u64", "expected a whole number >= 0")
+        .replace("expected i64", "expected a whole number")
+        .replace("expected f64", "expected a number")
 }

@@ -365,6 +365,7 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
             &["--first-frame", "9", "--last-frame=2"],
             "--last-frame: must be at least `--first-frame`",
         ),
+        (&["--first-frame=-1"], "--first-frame: invalid value: integer `-1`, expected a whole"),
     ] {
         let (code, error) = failure(&mut analyze(flags));
         let found = error["message"].as_str().unwrap();
