@@ -52,9 +52,9 @@ pub(crate) fn unpacked(path: &Path, folder: &Path) -> Result<Option<PathBuf>, Fa
     Ok(Some(to))
 }
 
-/// What is sent of a file: itself, or, when it is compressed, what is in it, in a folder that is there as
-/// long as it is held.
-pub(crate) fn to_send(path: PathBuf) -> Result<(PathBuf, Option<TempDir>), Failure> {
+/// What is read or sent of a file: itself, or, when it is compressed, what is in it, in a folder that
+/// is there as long as it is held.
+pub(crate) fn to_read(path: PathBuf) -> Result<(PathBuf, Option<TempDir>), Failure> {
     if !is_gzip(&path).map_err(|e| Failure::file(&path, &e))? {
         return Ok((path, None));
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::AutoStream;
@@ -140,7 +141,7 @@ impl Output {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::new(Code::Closed, ""),
-            _ => Failure::new(Code::File, format!("standard output: {error}")),
+            _ => Failure::file(Path::new("standard output"), &error),
         })
     }
 

@@ -14,6 +14,7 @@ use molbox_analysis::{
 use molbox_plot::{Figure, Width};
 use serde_json::{Value, json};
 
+use crate::content;
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::output::counted;
@@ -116,6 +117,20 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         ));
     };
     let trajectory: Vec<PathBuf> = trajectory.into_iter().cloned().collect();
+    if let Some(path) = trajectory.iter().find(|path| content::unpacked_name(path) != **path) {
+        let message = format!("{}: a trajectory is not read from within gzip", path.display());
+        return Err(Failure::invalid(message).remedy("unpack it, with `gunzip`"));
+    }
+    if arguments.reference_file.is_some() && params.reference_frame.is_some() {
+        let problem = "a frame is of a trajectory, and `--reference-file` has none; leave it out";
+        let problems = vec![("reference_frame".to_owned(), problem.to_owned())];
+        return Err(Failure::invalid_fields(problems).expect("something is wrong"));
+    }
+    let (topology, _unpacked) = content::to_read(topology.to_path_buf())?;
+    let reference = arguments.reference_file.clone().map(content::to_read).transpose()?;
+    let reference = reference.as_ref().map(|(path, _unpacked)| path.as_path());
+    // First, for an analysis may take hours.
+    let made = arguments.output.as_deref().map(writable).transpose()?.flatten();
 
     let bar = context.output.bar("analysing");
     let shown = bar.clone();
@@ -129,11 +144,14 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         progress: &progress,
         cancelled: &AtomicBool::new(false),
     };
-    let reference = arguments.reference_file.as_deref();
-    let files = Files { topology, trajectory: &trajectory, reference };
+    let files = Files { topology: &topology, trajectory: &trajectory, reference };
     let report = analyze_files(&files, &params, &control);
     bar.finish_and_clear();
-    let report = report.map_err(failure)?;
+    let report = report.map_err(|error| {
+        // What was made for nothing. Whatever has come into it since keeps it there.
+        let _ = made.map(fs::remove_dir);
+        failure(error)
+    })?;
     for warning in &report.warnings {
         context.output.warning(&warning.to_string());
     }
@@ -194,7 +212,9 @@ fn selections(tables: &[Table]) -> Vec<String> {
 
 fn is_trajectory(path: &Path) -> bool {
     let formats = ["dcd", "xtc", "trr", "nc", "ncdf", "netcdf"];
-    path.extension().is_some_and(|e| formats.iter().any(|format| e.eq_ignore_ascii_case(format)))
+    content::unpacked_name(path)
+        .extension()
+        .is_some_and(|e| formats.iter().any(|format| e.eq_ignore_ascii_case(format)))
 }
 
 /// Tables that have no row for a frame, a residue or a bin: means over them say nothing.
@@ -258,8 +278,14 @@ fn width(text: &str) -> Result<Width, String> {
     }
 }
 
+/// Makes a folder in which files can be written; the folder, if it was not there.
+fn writable(folder: &Path) -> Result<Option<&Path>, Failure> {
+    let made = Some(folder).filter(|folder| !folder.exists());
+    let probed = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    probed.map(|_| made).map_err(|e| Failure::file(folder, &e))
+}
+
 fn write(folder: &Path, report: &Report, width: Width) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|e| Failure::file(folder, &e))?;
     for table in &report.tables {
         let file = folder.join(&table.name);
         write_file(&file.with_extension("csv"), table.to_csv().as_bytes())?;
@@ -287,10 +313,8 @@ fn failure(error: Error) -> Failure {
         return Failure::invalid_fields(problems.collect()).expect("something is wrong");
     }
     let (code, remedy) = match &error {
-        Error::Io { .. }
-        | Error::Format { .. }
-        | Error::Parts { .. }
-        | Error::AllDamaged { .. } => (Code::File, None),
+        Error::Io { path, source } => return Failure::file(path, source),
+        Error::Format { .. } | Error::Parts { .. } | Error::AllDamaged { .. } => (Code::File, None),
         Error::Damaged { .. } => (Code::File, Some("--skip-damaged-frames leaves such frames out")),
         Error::NotFinite { .. } => (Code::Other, None),
         _ => (Code::Invalid, None),

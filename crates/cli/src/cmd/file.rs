@@ -144,7 +144,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             }
             let mut records = Vec::new();
             for path in paths {
-                let (path, _folder) = content::to_send(path)?;
+                let (path, _folder) = content::to_read(path)?;
                 let bar = output.bar("uploading");
                 let shown = bar.clone();
                 let mut upload = client.upload(path).on_progress(move |done, size| {

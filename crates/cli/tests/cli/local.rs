@@ -1,11 +1,13 @@
 //! What needs no service.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::support::{failure, matches, molbox, ok, repository, with_input};
@@ -366,6 +368,10 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
             "--last-frame: must be at least `--first-frame`",
         ),
         (&["--first-frame=-1"], "--first-frame: invalid value: integer `-1`, expected a whole"),
+        (
+            &["--reference-file", "mini_tri.pdb", "--reference-frame", "3"],
+            "--reference-frame: a frame is of a trajectory, and `--reference-file` has none",
+        ),
     ] {
         let (code, error) = failure(&mut analyze(flags));
         let found = error["message"].as_str().unwrap();
@@ -380,6 +386,46 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
     let of_file = ["job", "submit", "--dry-run", "-f", "job.yaml", "--ensemble", "NVT"];
     let (_, error) = failure(&mut molbox(folder.path(), &of_file));
     assert!(error["message"].as_str().unwrap().starts_with("temperature: "), "{error}");
+}
+
+#[test]
+fn an_analysis_reads_compressed_structures_and_says_which_files_it_cannot_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = repository().join("crates/analysis/tests/data");
+    let structure = fs::read(data.join("mini_tri.pdb")).unwrap();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&structure).unwrap();
+    fs::write(folder.path().join("mini.pdb.gz"), gzip.finish().unwrap()).unwrap();
+    fs::write(folder.path().join("mini.xtc.gz"), "any").unwrap();
+    fs::write(folder.path().join("file"), "any").unwrap();
+    let trajectory = data.join("mini_tri.xtc");
+    let trajectory = trajectory.to_str().unwrap();
+    let analyze = |words: &[&str]| {
+        molbox(folder.path(), &[&["analyze", "--rmsd", ":1-12", "--json"], words].concat())
+    };
+    let of_structure = data.join("mini_tri.pdb");
+    let of_structure = of_structure.to_str().unwrap();
+    let plain = ok(&mut analyze(&[trajectory, of_structure, "--reference-file", of_structure]));
+    let reference = ["--reference-file", "mini.pdb.gz"];
+    let compressed = ok(&mut analyze(&[&[trajectory, "mini.pdb.gz"], &reference[..]].concat()));
+    assert_eq!(compressed, plain.replace("mini_tri.pdb", "mini.pdb"));
+    for (words, code, message) in [
+        (&["mini.xtc.gz", of_structure][..], 5, "mini.xtc.gz: a trajectory is not read from"),
+        (&["none.xtc", of_structure], 11, "none.xtc: No such file or directory"),
+        // Before anything is analysed.
+        (&[trajectory, of_structure, "-o", "file"], 11, "file: "),
+        (&[trajectory, of_structure, "-o", "file/x"], 11, "file/x: Not a directory"),
+    ] {
+        let output = analyze(words).output().unwrap();
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        assert!(!remarks.contains("analysed"), "{remarks}");
+        let error: Value = serde_json::from_str(&remarks).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().starts_with(message), "{error}");
+    }
+    let (code, _) =
+        failure(&mut analyze(&[trajectory, of_structure, "--first-frame=99", "-o", "new"]));
+    assert_eq!((code, folder.path().join("new").exists()), (5, false), "nothing is left of it");
 }
 
 #[test]

@@ -280,7 +280,7 @@ impl Assistant {
     }
 
     async fn upload(&self, upload: Upload, progress: &mut Progress) -> Result {
-        let (path, _folder) = content::to_send(self.root.existing(&upload.path)?)?;
+        let (path, _folder) = content::to_read(self.root.existing(&upload.path)?)?;
         let client = self.client()?;
         let mut sending = client.upload(path);
         if let Some(name) = &upload.name {
