@@ -468,10 +468,11 @@ const GAP: u16 = 2;
 const SHORT_ID: usize = 6;
 
 /// What is given up first where a table does not fit, by the pointers of columns.
-const DROPPED_FIRST: [&str; 19] = [
+const DROPPED_FIRST: [&str; 20] = [
     "/rows",
     "/least",
     "/largest",
+    "/unit",
     "/has_key",
     "/variationMargin",
     "/currentMarketValue",
@@ -507,7 +508,10 @@ fn is_money(name: &str) -> bool {
 fn cents(amount: &serde_json::Number) -> String {
     // Not minus zero.
     let rounded = |amount: f64| (amount * 100.0).round() / 100.0 + 0.0;
-    amount.as_f64().map_or_else(String::new, |amount| format!("{:.2}", rounded(amount)))
+    amount.as_f64().map_or_else(String::new, |amount| match amount.abs() {
+        ..ENORMOUS => format!("{:.2}", rounded(amount)),
+        _ => decimal(amount),
+    })
 }
 
 /// A table as it fits a width.
@@ -724,7 +728,7 @@ fn cell(value: &Value) -> String {
         Value::Null => String::new(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<String>>().join(", "),
         Value::Number(number) if number.is_f64() => {
-            number.as_f64().map_or_else(String::new, |number| rounded(number).to_string())
+            number.as_f64().map_or_else(String::new, |number| decimal(rounded(number)))
         }
         other => other.to_string(),
     }
@@ -740,6 +744,19 @@ fn rounded(number: f64) -> f64 {
         _ if parsed(format!("{number:.5e}")) == number => number,
         ..100.0 => significant(number),
         _ => parsed(format!("{number:.2}")),
+    }
+}
+
+/// Numbers that are smaller are written with a power of ten, and those that are not smaller than
+/// the other.
+const TINY: f64 = 1e-7;
+const ENORMOUS: f64 = 1e15;
+
+/// A number without more zeros than can be counted: a mean about 0 was -0.00000000000000003331.
+fn decimal(number: f64) -> String {
+    match number.abs() {
+        0.0 | TINY..ENORMOUS => number.to_string(),
+        _ => format!("{:e}", significant(number)),
     }
 }
 
@@ -838,7 +855,7 @@ fn shown(pointer: &str, value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Output, Sheet, duration, hung, rounded, with_unit};
+    use super::{Output, Sheet, cell, duration, hung, rounded, with_unit};
 
     #[test]
     fn numbers_are_as_long_as_they_matter() {
@@ -853,6 +870,24 @@ mod tests {
         ] {
             assert_eq!(rounded(number).to_string(), text);
         }
+    }
+
+    #[test]
+    fn numbers_of_many_zeros_have_a_power_of_ten() {
+        for (number, text) in [
+            (-3.33066907387e-17, "-3.331e-17"),
+            (1.23e-7, "0.000000123"),
+            (9.38129365496732e302, "9.381e302"),
+            (1e14 + 0.5, "100000000000000.5"),
+        ] {
+            assert_eq!(cell(&json!(number)), text);
+        }
+        assert_eq!(with_unit("", "initialMargin", &json!(9.38129365496732e302)), "9.381e302");
+        let row = json!({"column": "pc1", "unit": "Å", "mean": -3.33e-17, "error": 0.2026});
+        let columns =
+            [("COLUMN", "/column"), ("UNIT", "/unit"), ("MEAN", "/mean"), ("ERROR", "/error")];
+        let sheet = Sheet::of(&columns, std::slice::from_ref(&row), 26);
+        assert_eq!(sheet.cells, [["pc1", "-3.33e-17", "0.2026"]], "a column without its unit");
     }
 
     #[test]
