@@ -166,8 +166,10 @@ fn objects(config: &Config) -> Option<Finding> {
         return belonging(config).err().map(|error| Finding { about, result: Err(error) });
     }
     let try_out = || {
-        belonging(config)?;
         let objects = Objects::to_read(config)?;
+        if belonging(config)?.is_none() {
+            objects.refuse_strangers()?;
+        }
         let unfinished = objects.try_out()?;
         let does = format!(
             "{} writes, reads, lists and removes, checks what comes, and writes once what is to be",

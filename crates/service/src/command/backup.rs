@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::app::installation;
 use crate::command::check::{self, Report};
 use crate::config::Config;
 use crate::db::{Whole, snapshot};
@@ -338,6 +339,10 @@ pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
     let target = Objects::of(config)?;
     if let Some(found) = target.all()?.first() {
         bail!("there is {found} in {}: restore to an empty bucket", target.place());
+    }
+    let name = installation(data)?;
+    if target.install(&name)? != name {
+        bail!("{} is that of another installation: restore to an empty bucket", target.place());
     }
     let mut copied = Copied::default();
     for object in whole.known_objects()? {

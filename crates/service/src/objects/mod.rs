@@ -138,6 +138,14 @@ impl Objects {
         }
     }
 
+    /// Refuses a store elsewhere, that is nobody's yet, where others have or will have theirs.
+    pub(crate) fn refuse_strangers(&self) -> Result<()> {
+        match &self.0 {
+            Store::Disk(_) => Ok(()),
+            Store::S3(store) => store.refuse_strangers().with_context(|| store.place()),
+        }
+    }
+
     /// Whether a store elsewhere does all that is asked of it, and what becomes there of parts of uploads
     /// that were never completed.
     pub(crate) fn try_out(&self) -> Result<Unfinished> {

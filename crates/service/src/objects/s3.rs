@@ -75,6 +75,8 @@ const CREDENTIALS: &str = "objects.credentials_file";
 
 /// What a bucket holds besides objects: the name of whose they are.
 const INSTALLATION: &str = "installation";
+/// Where objects are in a bucket.
+const ROOMS: [&str; 3] = ["files", "tasks", "uploads"];
 
 /// The bucket does not answer, or refuses.
 #[derive(Debug)]
@@ -308,7 +310,15 @@ impl Store {
     }
 
     /// The same, which is `name` from now on if it is nobody's yet.
+    ///
+    /// # Errors
+    ///
+    /// Also where others have or will have theirs.
     pub(super) fn install(&self, name: &str) -> io::Result<String> {
+        if let Some(found) = self.installation()? {
+            return Ok(found);
+        }
+        self.refuse_strangers()?;
         let at = self.bucket.name(INSTALLATION)?;
         let content = PutPayload::from(name.to_owned().into_bytes());
         let made = self.wait(self.bucket.store.put_opts(&at, content, PutMode::Create.into()));
@@ -319,6 +329,30 @@ impl Store {
             }
             Err(error) => Err(failed(error)),
         }
+    }
+
+    /// Refuses to be new where others have or will have theirs: what no record knows is removed, by a
+    /// service and by a move.
+    pub(super) fn refuse_strangers(&self) -> io::Result<()> {
+        let mut steps = self.bucket.prefix.split('/');
+        if let Some(own) = steps.find(|step| ROOMS.contains(step) || *step == INSTALLATION) {
+            return Err(io::Error::other(format!(
+                "a prefix may not have {own:?} in it, which is how molbox names what it keeps: an \
+                 installation above would take what is there for its own, and remove it ({URL})"
+            )));
+        }
+        for room in ROOMS {
+            let at = self.bucket.name(room)?;
+            let first = self.wait(async { self.bucket.store.list(Some(&at)).next().await });
+            if let Some(found) = first.transpose().map_err(failed)? {
+                return Err(io::Error::other(format!(
+                    "there is {} already, which a new installation would remove: name a bucket without \
+                     `files`, `tasks` and `uploads`, or a prefix that has none ({URL})",
+                    found.location
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the store does all that is asked of it, and what becomes of parts of uploads that were

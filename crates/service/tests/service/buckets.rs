@@ -247,6 +247,65 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_have_in_a_bucket_is_left_alone() {
+    let Some(server) = s3::shared() else { return };
+    let bucket = server.bucket();
+    let service = Service::start_in_bucket(&bucket, &SETTINGS);
+    let below = Bucket {
+        name: format!("{}/prod", bucket.name),
+        folder: bucket.folder.join("prod"),
+        ..bucket.clone()
+    };
+    let other = Service::start_in_bucket(&below, &SETTINGS);
+    for service in [&service, &other] {
+        let molbox = service.client("ada");
+        molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    }
+    for service in [&service, &other] {
+        assert_eq!(service.command(&["check"]), "1 file, 0 tasks: 0 damaged, 0 orphans");
+    }
+
+    let bucket = server.bucket();
+    let strange = bucket.folder.join("uploads/photo.jpg");
+    fs::create_dir(bucket.folder.join("uploads")).unwrap();
+    fs::write(&strange, "of another program").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut service = Service::start_in_disk(&data);
+    service.stop();
+    let to = folder.path().join("to.toml");
+    let told = bucket.told().join("\n");
+    fs::write(&to, format!("data = {data:?}\n{told}\n{}\n", SETTINGS[0])).unwrap();
+    let run = |molboxd: &mut Command| -> String {
+        let output = molboxd.args(["--set", "server.wait_seconds=0"]).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let molboxd = |data: &Path| -> Command {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(data);
+        molboxd
+    };
+    let new = folder.path().join("new");
+    for said in [
+        run(molboxd(&data).arg("move").arg("--to").arg(&to)),
+        run(molboxd(&new).arg("--config").arg(&to).arg("serve")),
+        run(molboxd(&new).arg("--config").arg(&to).arg("doctor")),
+    ] {
+        assert!(said.contains("there is uploads/photo.jpg already"), "{said}");
+        assert!(said.contains("objects.url"), "{said}");
+    }
+    // The other way around: an installation would be among what one above it keeps.
+    for prefix in ["files", "tasks/prod", "uploads", "installation"] {
+        let url = format!("objects.url=\"s3://{}/{prefix}\"", bucket.name);
+        let said = run(molboxd(&new).arg("--config").arg(&to).args(["--set", &url, "serve"]));
+        assert!(said.contains("a prefix may not have") && said.contains("objects.url"), "{said}");
+    }
+    let found = fs::read_dir(&bucket.folder).unwrap().flatten().map(|found| found.file_name());
+    assert!(found.eq(["uploads"]) && strange.exists(), "nothing was made or removed");
+}
+
 #[test]
 fn a_server_that_is_started_before_its_store_waits_for_it() {
     let Some(mut server) = S3::start() else { return };
@@ -399,6 +458,9 @@ async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
     service.stop();
     assert!(run(&on_disk, &on_disk).1.contains("the same objects.url"));
     // As one leaves it that was cut off, and after which something was removed here.
+    let name: String =
+        fs::read(data.join("installation")).unwrap().iter().map(|it| format!("{it:02x}")).collect();
+    fs::write(bucket.folder.join("installation"), name).unwrap();
     fs::create_dir_all(bucket.folder.join("files")).unwrap();
     fs::write(bucket.folder.join("files/removed"), "1").unwrap();
     let (done, said) = run(&on_disk, &on_s3);
