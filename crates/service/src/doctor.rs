@@ -178,8 +178,8 @@ fn objects(config: &Config) -> Option<Finding> {
         Ok(match unfinished {
             Unfinished::Removed => Found::Sound(does),
             Unfinished::Stays => Found::Weak(format!(
-                "{does}; parts of uploads that were cut off stay there: give it a lifecycle rule, \
-                 AbortIncompleteMultipartUpload after two days"
+                "{does}; no rule there removes parts of uploads that were cut off, which only a service \
+                 does as long as there is one: give it AbortIncompleteMultipartUpload after two days"
             )),
             Unfinished::Unknown => Found::Sound(format!(
                 "{does}; whether it removes parts of uploads that were cut off it does not tell"

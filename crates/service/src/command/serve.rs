@@ -17,12 +17,12 @@ use crate::accounts::link::LIFETIME;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Deed, Expired};
+use crate::db::{Deed, Expired, UNDER_WAY};
 use crate::folder::failure::is_absence;
 use crate::http::connections::{self, Door, raise_file_limit};
 use crate::http::routes;
-use crate::objects::Key;
-use crate::objects::garbage::{sweep, sweep_deleted};
+use crate::objects::garbage::{sweep, sweep_begun, sweep_deleted};
+use crate::objects::{Begun, Key};
 use crate::{files, folder, runner, servers, webhook};
 
 /// The file of the data folder with the addresses.
@@ -68,6 +68,11 @@ pub(super) async fn serve(
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
     let garbage = app.db.garbage(app.now(), true).await?;
+    let cut_off = match app.db.is_shared() {
+        // Another server may be sending.
+        true => Vec::new(),
+        false => begun(&app, Timestamp::MAX).await,
+    };
     let listen = |address| async move {
         TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))
     };
@@ -94,6 +99,10 @@ pub(super) async fn serve(
     listens(addresses);
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
+    tokio::spawn({
+        let app = app.clone();
+        async move { sweep_begun(&app.objects, cut_off).await }
+    });
     tokio::spawn(keep_house(app.clone()));
     let meeting = tokio::spawn(servers::meet(app.clone()));
     let mut runner = tokio::spawn(runner::run(app.clone()));
@@ -167,10 +176,21 @@ async fn sweep_all(app: Arc<App>, garbage: Vec<String>) {
     }
 }
 
+/// What was sent to the store in parts, begun before a moment, and has not become an object; nothing
+/// where the store does not tell.
+async fn begun(app: &App, before: Timestamp) -> Vec<Begun> {
+    let found = app.objects.begun(before).await;
+    found.unwrap_or_else(|error| {
+        tracing::warn!(cause = format!("{error:#}"), "list uploads that were cut off");
+        Vec::new()
+    })
+}
+
 /// Removes what has become garbage by now, and what servers have left that are gone.
 async fn sweep_due(app: &Arc<App>) -> Result<()> {
     let garbage = app.db.garbage(app.now(), false).await?;
     sweep_all(app.clone(), garbage).await;
+    sweep_begun(&app.objects, begun(app, ago(app, UNDER_WAY)).await).await;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Db, Error, Result, Scope, Tx, values};
 
 /// How long an object may be on its way until a row refers to it.
-const UNDER_WAY: SignedDuration = SignedDuration::from_hours(48);
+pub(crate) const UNDER_WAY: SignedDuration = SignedDuration::from_hours(48);
 
 impl Db {
     /// Notes the key of an object before it is written. Until a row refers to it, it is garbage: so

@@ -48,6 +48,7 @@ pub(crate) use account::{AccountRow, KeyRow, NewKey, NoKey, Unchanged, Used};
 pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
+pub(crate) use garbage::UNDER_WAY;
 pub(crate) use hours::{OverHours, Period};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
 pub(crate) use queue::{Mark, Queued};

@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{BodyDataStream, Bytes};
@@ -10,7 +11,7 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, Sta
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 
 use crate::accounts::link::UploadLink;
 use crate::app::App;
@@ -220,13 +221,38 @@ enum Stop {
     Refused(ApiError),
 }
 
-/// The content of an upload, which ends when its key is no longer good, or the disk is full.
+/// How long before connections are cut off an upload is ended that is under way when the service ends:
+/// what has arrived is removed then, and its sender hears why.
+const LAST_WORD: Duration = Duration::from_secs(1);
+/// When it may be sent again, to another server or to the next, in seconds.
+const RETRY_SECONDS: u64 = 5;
+
+/// Comes when uploads are ended because the service ends.
+async fn ending(app: &App) {
+    if app.stopping.subscribe().wait_for(|stopping| *stopping).await.is_ok() {
+        let limit = Duration::from_secs(app.config.connections.stop_seconds);
+        tokio::time::sleep(limit.saturating_sub(LAST_WORD).max(limit / 2)).await;
+    }
+}
+
+/// The content of an upload, which ends when its key is no longer good, the disk is full, or the service
+/// ends.
 fn while_allowed<E: std::fmt::Display>(
     app: &App,
     link: &UploadLink<'_>,
     content: impl Stream<Item = Result<Bytes, E>>,
 ) -> impl Stream<Item = Result<Bytes, Stop>> {
     let mut since = 0;
+    let (mut content, mut ending) = (Box::pin(content), Box::pin(ending(app).fuse()));
+    let content = futures::stream::poll_fn(move |context| {
+        if ending.as_mut().poll(context).is_ready() {
+            let refusal =
+                ApiError::overloaded("the service ends; send the content again", RETRY_SECONDS);
+            return Poll::Ready(Some(Err(Stop::Refused(refusal))));
+        }
+        let next = content.as_mut().poll_next(context);
+        next.map(|next| next.map(|it| it.map_err(|error| Stop::Broken(error.to_string()))))
+    });
     content.then(move |chunk| {
         since += chunk.as_ref().map_or(0, Bytes::len);
         let is_due = since >= LOOK_BYTES;
@@ -234,7 +260,7 @@ fn while_allowed<E: std::fmt::Display>(
             since = 0;
         }
         async move {
-            let chunk = chunk.map_err(|error| Stop::Broken(error.to_string()))?;
+            let chunk = chunk?;
             if is_due {
                 app.check_disk().map_err(Stop::Refused)?;
                 check_key(app, link).await.map_err(Stop::Refused)?;
@@ -277,7 +303,8 @@ async fn write(
             let allowed = pin!(while_allowed(app, link, &mut content));
             app.objects.receive(object, max, allowed).await
         };
-        if received.is_err() {
+        // For no more than an answer there is time when the service ends.
+        if received.is_err() && !*app.stopping.borrow() {
             drain(content).await;
         }
         received

@@ -23,13 +23,14 @@ use anyhow::{Context, Result, anyhow};
 use axum::body::Bytes;
 use futures::Stream;
 use futures::future::Either;
+use jiff::Timestamp;
 use reqwest::Url;
 
 use crate::config::Config;
 use crate::files;
 
 pub(crate) use object::{Key, May, ReceiveError, Stats, ask};
-pub(crate) use s3::{Failure, Unfinished};
+pub(crate) use s3::{Begun, Failure, Unfinished};
 
 /// File of a data folder whose contents are in a bucket: whose they are.
 pub(crate) const BUCKET: &str = "bucket";
@@ -158,6 +159,22 @@ impl Objects {
     /// Removes what a service that was killed left unfinished.
     pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
         on!(self, store => store.clear_unfinished())
+    }
+
+    /// What was sent to a store elsewhere in parts, begun before a moment, and has not become an object.
+    pub(crate) async fn begun(&self, before: Timestamp) -> Result<Vec<Begun>> {
+        match &self.0 {
+            Store::Disk(_) => Ok(Vec::new()),
+            Store::S3(store) => store.begun(before).await.with_context(|| store.place()),
+        }
+    }
+
+    /// Removes the parts of one.
+    pub(crate) async fn abort(&self, begun: &Begun) -> io::Result<()> {
+        match &self.0 {
+            Store::Disk(_) => Ok(()),
+            Store::S3(store) => store.abort(begun).await,
+        }
     }
 
     /// Leaves what a service leaves that is killed before what it writes is put into its place.

@@ -20,8 +20,10 @@ use axum::http::{Request, StatusCode};
 use bytes::BytesMut;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, Checksum};
 use object_store::client::HttpError;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path as Name;
 use object_store::signer::Signer;
 use object_store::{
@@ -365,6 +367,35 @@ impl Store {
         self.scratch.clear()
     }
 
+    /// Uploads in parts that were begun before a moment, and neither completed nor aborted; none where the
+    /// store does not list them to this key.
+    pub(super) async fn begun(&self, before: Timestamp) -> Result<Vec<Begun>> {
+        let mut all = Vec::new();
+        for room in ["files", "tasks"] {
+            let query = form_urlencoded::Serializer::new(String::new())
+                .append_pair("uploads", "")
+                .append_pair("prefix", &format!("{}{room}/", self.bucket.prefix))
+                .finish();
+            let mut url = self.bucket.root.clone();
+            // Which not every store takes for a space.
+            url.set_query(Some(&query.replace('+', "%20")));
+            let (status, said) = self.bucket.ask(Request::get(url.as_str()), "").await?;
+            if status == StatusCode::OK {
+                let each = said.split("<Upload>").skip(1);
+                all.extend(each.filter_map(|upload| Begun::of(upload, before)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Removes the parts of one.
+    pub(super) async fn abort(&self, begun: &Begun) -> io::Result<()> {
+        match self.bucket.store.abort_multipart(&begun.name, &begun.id).await.map_err(failed) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn abandon(&self, key: &Key, content: &[u8]) -> io::Result<()> {
         let (copy, mut file) = self.scratch.begin()?;
@@ -386,23 +417,35 @@ impl Store {
         let written = file.try_clone().map_err(ReceiveError::Store)?;
         let mut written = tokio::fs::File::from_std(written);
         let mut sending = self.begin(key, file, max_bytes).map_err(ReceiveError::Store)?;
-        let mut size = 0;
-        while let Some(chunk) = content.next().await {
-            let chunk = chunk.map_err(ReceiveError::Content)?;
-            size += chunk.len() as u64;
-            if size > max_bytes {
-                return Err(ReceiveError::TooLarge);
+        let received = async {
+            let mut size = 0;
+            while let Some(chunk) = content.next().await {
+                let chunk = chunk.map_err(ReceiveError::Content)?;
+                size += chunk.len() as u64;
+                if size > max_bytes {
+                    return Err(ReceiveError::TooLarge);
+                }
+                written.write_all(&chunk).await.map_err(ReceiveError::Store)?;
+                if sending.has_part(size) {
+                    written.flush().await.map_err(ReceiveError::Store)?;
+                    sending.go_on(size).await.map_err(ReceiveError::Store)?;
+                }
             }
-            written.write_all(&chunk).await.map_err(ReceiveError::Store)?;
-            if sending.has_part(size) {
-                written.flush().await.map_err(ReceiveError::Store)?;
-                sending.go_on(size).await.map_err(ReceiveError::Store)?;
+            written.flush().await.map_err(ReceiveError::Store)?;
+            let version = sending.finish(size, &always).await.map_err(ReceiveError::Store)?;
+            Ok::<_, ReceiveError<E>>((size, version))
+        };
+        match received.await {
+            Ok((size, version)) => {
+                self.scratch.keep(key, version, copy);
+                Ok(size)
+            }
+            Err(error) => {
+                // Not left to be done when there may be no service any more.
+                sending.abort().await;
+                Err(error)
             }
         }
-        written.flush().await.map_err(ReceiveError::Store)?;
-        let version = sending.finish(size, &always).await.map_err(ReceiveError::Store)?;
-        self.scratch.keep(key, version, copy);
-        Ok(size)
     }
 
     pub(super) fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
@@ -895,6 +938,32 @@ impl Unfinished {
     }
 }
 
+/// An upload in parts that has not come to its end.
+pub(crate) struct Begun {
+    name: Name,
+    id: String,
+}
+
+impl Begun {
+    /// As the store lists it, if it was begun before.
+    fn of(listed: &str, before: Timestamp) -> Option<Self> {
+        let text = |tag: &str| {
+            between(listed, &format!("<{tag}>"), &format!("</{tag}>"))
+                .map(quick_xml::escape::unescape)
+        };
+        let since: Timestamp = text("Initiated")?.ok()?.parse().ok()?;
+        let (name, id) = (text("Key")?.ok()?, text("UploadId")?.ok()?);
+        let name = Name::parse(name).ok()?;
+        (since < before).then(|| Self { name, id: id.into_owned() })
+    }
+}
+
+impl fmt::Display for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)
+    }
+}
+
 /// What is left to be read of an object. Where it breaks off it is asked for again, of the same
 /// version, so that it is never a mixture.
 struct Body {
@@ -1043,7 +1112,7 @@ impl Sending {
 
     /// Sends what is left of a file of so many bytes; the version of the object that it is then, if it
     /// may be one.
-    async fn finish(mut self, size: u64, may: May<'_>) -> io::Result<Option<String>> {
+    async fn finish(&mut self, size: u64, may: May<'_>) -> io::Result<Option<String>> {
         self.go_on(size).await?;
         let left = size - self.sent;
         if self.upload.is_none() {
@@ -1062,13 +1131,22 @@ impl Sending {
         self.upload = None;
         Ok(version(put.e_tag))
     }
+
+    /// Gives up what was sent.
+    async fn abort(&mut self) {
+        // One that arrives later would stay.
+        self.parts.shutdown().await;
+        if let Some(mut upload) = self.upload.take() {
+            // What fails here is removed after a while; see `Store::begun`.
+            drop(upload.abort().await);
+        }
+    }
 }
 
 impl Drop for Sending {
     fn drop(&mut self) {
         self.parts.abort_all();
         if let Some(mut upload) = self.upload.take() {
-            // What fails here, the rule of the bucket removes after a while.
             self.runtime.spawn(async move { drop(upload.abort().await) });
         }
     }
@@ -1160,5 +1238,15 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             assert_eq!(Unfinished::of(status, &said), expected, "{said}");
         }
+    }
+
+    #[test]
+    fn an_upload_that_may_be_under_way_is_none_that_was_cut_off() {
+        let listed = "<Key>a &amp; b/files/one</Key><UploadId>1</UploadId>\
+            <Initiated>2026-01-02T03:04:05.000Z</Initiated>";
+        let of = |before: &str| Begun::of(listed, before.parse().unwrap());
+        let found = of("2026-01-02T03:04:06Z").unwrap();
+        assert_eq!((found.to_string().as_str(), found.id.as_str()), ("a & b/files/one", "1"));
+        assert!(of("2026-01-02T03:04:05Z").is_none());
     }
 }

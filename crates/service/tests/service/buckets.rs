@@ -3,17 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use molbox::Client;
 use serde_json::{Value, json};
 
 use crate::common::{Service, example, wait_for};
 use crate::files::atom;
+use crate::postgres::{self, Postgres};
 use crate::s3::{self, Bucket, S3};
 use crate::work::{archive, endless_job, short_job, until_it_produces, wait_until, water};
 
@@ -180,6 +182,93 @@ async fn what_is_sent_to_the_bucket_itself_is_taken_once_and_changes_no_more() {
         let policy = page.headers()["content-security-policy"].to_str().unwrap();
         let wanted = format!("connect-src 'self' {};", url.origin().ascii_serialization());
         assert!(policy.contains(&wanted), "{policy}");
+    }
+}
+
+/// Files below a folder, but for those that say what it is.
+fn n_files(folder: &Path) -> usize {
+    let Ok(found) = fs::read_dir(folder) else { return 0 };
+    let each = found.flatten().map(|found| match found.file_type() {
+        Ok(kind) if kind.is_dir() => n_files(&found.path()),
+        _ => usize::from(found.file_name() != "installation"),
+    });
+    each.sum()
+}
+
+/// Asks for a link, and sends more than one part of what would be more to it.
+async fn half_an_upload(service: &Service, molbox: &Client) -> TcpStream {
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap().into_inner();
+    let url: reqwest::Url = link.upload_url.parse().unwrap();
+    let host = service.base_url.trim_start_matches("http://").split('/').next().unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let (path, query) = (url.path(), url.query().unwrap());
+    let (content, length) = (vec![b' '; 17 << 20], 1 << 30);
+    write!(
+        stream,
+        "PUT {path}?{query} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\n\r\n"
+    )
+    .unwrap();
+    stream.write_all(&content).unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_the_end_of_a_service_cuts_off_is_refused_and_leaves_nothing() {
+    let settings = ["connections.stop_seconds=2", SETTINGS[0], SETTINGS[1]];
+    let server = s3::shared();
+    for bucket in [server.map(S3::bucket), None] {
+        let mut service = match &bucket {
+            Some(bucket) => Service::start_in_bucket(bucket, &settings),
+            None => Service::start_with(&settings),
+        };
+        let mut upload = half_an_upload(&service, &service.client("ada")).await;
+        let partial = service.data.join("partial");
+        wait_for("it arrives", || {
+            let n = bucket.as_ref().map_or_else(|| n_files(&partial), |it| n_files(&it.folder));
+            (n > 0).then_some(())
+        });
+        service.stop();
+        let mut answer = String::new();
+        upload.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("the service ends; send the content again"), "{answer}");
+        assert_eq!(n_files(&partial), 0);
+        assert_eq!(bucket.as_ref().map_or(0, |bucket| n_files(&bucket.folder)), 0);
+        assert_eq!(service.command(&["check"]), "0 files, 0 tasks: 0 damaged, 0 orphans");
+    }
+}
+
+/// Has all below a folder be as it was three days ago.
+fn age(folder: &Path) {
+    let then = SystemTime::now() - Duration::from_secs(3 * 24 * 3600);
+    for found in fs::read_dir(folder).unwrap().flatten() {
+        if found.file_type().unwrap().is_dir() {
+            age(&found.path());
+        }
+        fs::File::open(found.path()).unwrap().set_modified(then).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_an_upload_that_a_killed_service_leaves_are_removed() {
+    let Some(server) = s3::shared() else { return };
+    for database in [Some(String::new()), postgres::shared().map(Postgres::database)] {
+        let Some(database) = database else { continue };
+        // Which is escaped in addresses, and in what a store says of it.
+        let bucket = server.bucket();
+        let below =
+            Bucket { name: format!("{}/Mein Präfix+1 & 2", bucket.name), ..bucket.clone() };
+        let mut service = Service::start_shared(&database, &below, &SETTINGS);
+        let _upload = half_an_upload(&service, &service.client("ada")).await;
+        wait_for("it arrives", || (n_files(&bucket.folder) > 0).then_some(()));
+        service.kill();
+        assert!(n_files(&bucket.folder) > 0);
+        if !database.is_empty() {
+            // Another server could be sending them for two days.
+            age(&bucket.folder);
+        }
+        service.restart();
+        wait_for("they are removed", || (n_files(&bucket.folder) == 0).then_some(()));
     }
 }
 
