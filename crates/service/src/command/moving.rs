@@ -4,7 +4,7 @@
 //! Contents go first, one by one: what is there already as it is here is not copied again, so that a
 //! move that was cut off is repeated. They stay where they were, too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -36,19 +36,26 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
         );
     }
     let _lock = folder::lock(&from.data)?;
-    let place = |config: &Config| (config.objects.url.clone(), config.objects.endpoint.clone());
-    let other_objects = place(from) != place(to);
+    let (source, target) = (Objects::of(from)?, Objects::of(to)?);
+    let other_objects = !target.is(&source)?;
     let other_database = from.database.url != to.database.url;
     if !other_objects && !other_database {
-        bail!("both configurations have the same database.url and the same objects.url");
+        bail!(
+            "nothing is to be moved: both configurations have the same database.url and the same objects.url, \
+             or the same bucket by another name"
+        );
     }
-    let (source, target) = (Objects::of(from)?, Objects::of(to)?);
+    // Also by a move that was killed: its parts would fill the disk, one repetition after the other.
+    for store in [&source, &target] {
+        store.clear_unfinished().with_context(|| format!("clear {}", from.data.display()))?;
+    }
     if other_objects
         && other_database
         && let Ok(Some(name)) = folder::settled(&to.data, &target, &installation(&to.data)?)
         && let Some(rows) = transferred(from, to, &name)?
     {
-        // Both are there, by a move that was cut off when it had nothing left to do.
+        // Both are there, by a move that was cut off when it had nothing left to do but this.
+        source.leave(&name)?;
         return Ok(rows);
     }
     let name = folder::belonging(&from.data, &source, installation(&from.data)?, false)?;
@@ -59,10 +66,13 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
     }
     let mut done = Vec::new();
     if other_objects {
-        if target.install(&name)? != name {
+        if !target.expect(&name)? {
             bail!("{} has the contents of another installation (objects.url)", target.place());
         }
-        done.push(("objects", copy_all(&source, &target)?));
+        let records = if transferred.is_some() { to } else { from };
+        let known = Whole::of(records)?.known_objects()?;
+        done.push(("objects", copy_all(&source, &target, &known)?));
+        target.complete(&name)?;
     }
     match transferred {
         Some(rows) => done.extend(rows),
@@ -76,6 +86,10 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
         folder::untie(&to.data)?;
     } else if other_objects {
         folder::tie(&to.data, &name)?;
+    }
+    if other_objects {
+        // By servers that still know the old place, too.
+        source.leave(&name).context("all is moved, but for a note of it in the old place")?;
     }
     Ok(done)
 }
@@ -97,13 +111,16 @@ fn refuse_others(from: &Config) -> Result<()> {
     }
 }
 
-/// Copies all objects from one store to another; how many there are.
-fn copy_all(from: &Objects, to: &Objects) -> Result<u64> {
+/// Copies all objects from one store to another; how many there are. Records know some.
+fn copy_all(from: &Objects, to: &Objects, known: &HashSet<String>) -> Result<u64> {
     let keys = from.all().with_context(|| from.place())?;
     let wanted: BTreeSet<&Key> = keys.iter().collect();
-    // Removed since an earlier move.
-    for key in to.all().with_context(|| to.place())?.iter().filter(|key| !wanted.contains(key)) {
-        to.remove(key).with_context(|| format!("remove {key}"))?;
+    for key in to.all().with_context(|| to.place())? {
+        // One that came by an earlier move and is lost here since is what is left of it.
+        let is_lost_here = key.is_upload() && known.contains(key.as_str());
+        if !wanted.contains(&key) && !is_lost_here {
+            to.remove(&key).with_context(|| format!("remove {key}"))?;
+        }
     }
     let next = Mutex::new(keys.iter());
     let work = || -> Result<u64> {
@@ -111,7 +128,8 @@ fn copy_all(from: &Objects, to: &Objects) -> Result<u64> {
         loop {
             let key = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(key) = key else { return Ok(n) };
-            n += copy(from, to, key).with_context(|| format!("copy {key}"))?;
+            n += copy(from, to, key)
+                .with_context(|| format!("copy {key} from {} to {}", from.place(), to.place()))?;
         }
     };
     thread::scope(|scope| {

@@ -249,8 +249,13 @@ fn copy(from: &Tx<'_>, to: &Tx<'_>) -> Result<Vec<(&'static str, u64)>> {
     for (table, columns) in &tables {
         let contents = contents(from, table, columns)?;
         if contents != self::contents(to, table, columns)? {
-            let what = if is_empty { "was not copied as it is" } else { "has other rows already" };
-            return Err(Error::other(format!("the table {table} {what}; nothing was changed")));
+            let what = match is_empty {
+                true => "was not copied as it is; nothing was changed",
+                false => {
+                    "has other rows already; nothing was changed: name a new one in database.url"
+                }
+            };
+            return Err(Error::other(format!("the table {table} {what}")));
         }
         rows.push((*table, contents.rows));
     }

@@ -91,10 +91,14 @@ impl Objects {
     ///
     /// # Errors
     ///
-    /// Also where the contents are in a bucket that the configuration does not name.
+    /// Also where the contents are in a bucket that the configuration does not name, or have been
+    /// brought to another place than it names.
     pub(crate) fn to_read(config: &Config) -> Result<Self> {
         match s3::Store::of(config)? {
-            Some(store) => Ok(Self(Store::S3(Box::new(store)))),
+            Some(store) => {
+                store.installation().with_context(|| store.place())?;
+                Ok(Self(Store::S3(Box::new(store))))
+            }
             None if config.data.join(BUCKET).exists() => Err(not_here(&config.data)),
             None => Ok(Self::at(&config.data)),
         }
@@ -136,6 +140,40 @@ impl Objects {
         match &self.0 {
             Store::Disk(_) => Ok(name.to_owned()),
             Store::S3(store) => store.install(name).with_context(|| store.place()),
+        }
+    }
+
+    /// Has a store elsewhere be used by nobody until all contents of an installation have come; false where
+    /// it has those of another.
+    pub(crate) fn expect(&self, name: &str) -> Result<bool> {
+        match &self.0 {
+            Store::Disk(_) => Ok(true),
+            Store::S3(store) => store.expect(name).with_context(|| store.place()),
+        }
+    }
+
+    /// Has it be that of an installation, whose contents have all come.
+    pub(crate) fn complete(&self, name: &str) -> Result<()> {
+        match &self.0 {
+            Store::Disk(_) => Ok(()),
+            Store::S3(store) => store.complete(name).with_context(|| store.place()),
+        }
+    }
+
+    /// Has it be used by nobody any more, since all contents have been brought elsewhere.
+    pub(crate) fn leave(&self, name: &str) -> Result<()> {
+        match &self.0 {
+            Store::Disk(_) => Ok(()),
+            Store::S3(store) => store.leave(name).with_context(|| store.place()),
+        }
+    }
+
+    /// Whether another is the same place, by whatever name.
+    pub(crate) fn is(&self, other: &Self) -> Result<bool> {
+        match (&self.0, &other.0) {
+            (Store::Disk(_), Store::Disk(_)) => Ok(true),
+            (Store::S3(one), Store::S3(other)) => one.is(other).with_context(|| one.place()),
+            _ => Ok(false),
         }
     }
 
@@ -339,6 +377,7 @@ impl Objects {
                 let found = found.get(key).ok_or(io::ErrorKind::NotFound)?;
                 to.write_later(key, found.modified, |out| from.get_to(key, out))
             }
+            (Store::Disk(from), Store::S3(to)) => to.send(key, &from.local(key)?),
             (_, Store::S3(to)) => {
                 let mut size = 0;
                 to.write_with(key, |out| {

@@ -77,6 +77,9 @@ const CREDENTIALS: &str = "objects.credentials_file";
 
 /// What a bucket holds besides objects: the name of whose they are.
 const INSTALLATION: &str = "installation";
+/// What is before that name while a move brings contents there, and after one has brought them away.
+const ARRIVING: &str = "arriving ";
+const LEFT: &str = "left ";
 /// Where objects are in a bucket.
 const ROOMS: [&str; 3] = ["files", "tasks", "uploads"];
 
@@ -299,7 +302,28 @@ impl Store {
     }
 
     /// The name of whose the bucket is, if it is anybody's yet.
+    ///
+    /// # Errors
+    ///
+    /// Also when its contents are elsewhere, or not all there yet.
     pub(super) fn installation(&self) -> io::Result<Option<String>> {
+        let Some(mark) = self.mark()? else { return Ok(None) };
+        if mark.starts_with(LEFT) {
+            return Err(io::Error::other(format!(
+                "a `molboxd move` has brought its contents elsewhere: name the place ({URL})"
+            )));
+        }
+        if mark.starts_with(ARRIVING) {
+            return Err(io::Error::other(format!(
+                "a `molboxd move` to it was cut off: give it again, or name the place where the contents \
+                 were ({URL})"
+            )));
+        }
+        Ok(Some(mark))
+    }
+
+    /// What is noted of whose the bucket is.
+    fn mark(&self) -> io::Result<Option<String>> {
         let at = self.bucket.name(INSTALLATION)?;
         let found = self.wait(async { self.bucket.open(&at, None).await?.0.all().await });
         match found {
@@ -309,6 +333,42 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn set_mark(&self, mark: String) -> io::Result<()> {
+        let at = self.bucket.name(INSTALLATION)?;
+        let put = self.bucket.store.put(&at, PutPayload::from(mark.into_bytes()));
+        self.wait(put).map_err(failed).map(drop)
+    }
+
+    /// Takes the contents of an installation from now on, which nobody uses here until all have come;
+    /// false where there are those of another.
+    pub(super) fn expect(&self, name: &str) -> io::Result<bool> {
+        match self.mark()? {
+            None => self.refuse_strangers()?,
+            Some(mark) if is_of(&mark, name) => {}
+            Some(_) => return Ok(false),
+        }
+        self.set_mark(format!("{ARRIVING}{name}")).map(|()| true)
+    }
+
+    /// All contents of an installation have come.
+    pub(super) fn complete(&self, name: &str) -> io::Result<()> {
+        self.set_mark(name.to_owned())
+    }
+
+    /// All contents of an installation have been brought elsewhere, and are not used here any more.
+    pub(super) fn leave(&self, name: &str) -> io::Result<()> {
+        self.set_mark(format!("{LEFT}{name}"))
+    }
+
+    /// Whether another is the same place by another name.
+    pub(super) fn is(&self, other: &Self) -> io::Result<bool> {
+        let probe = Key::stored(format!("{DOCTOR}/{}", hex(&random::bytes::<8>())));
+        self.write(&probe, b"probe")?;
+        let found = other.exists(&probe);
+        self.remove(&probe)?;
+        found
     }
 
     /// The same, which is `name` from now on if it is nobody's yet.
@@ -468,6 +528,14 @@ impl Store {
         let version = self.wait(self.send_file(key, file, &always))?;
         self.scratch.keep(key, version, copy);
         Ok(())
+    }
+
+    /// Writes an object from a file that does not change; its size.
+    pub(super) fn send(&self, key: &Key, path: &Path) -> io::Result<u64> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        self.wait(self.send_file(key, file, &always))?;
+        Ok(size)
     }
 
     /// Sends a whole file; the version of the object that it is then.
@@ -739,6 +807,11 @@ impl Store {
         }
         Ok(all)
     }
+}
+
+/// Whether what is noted of a bucket is about this installation.
+fn is_of(mark: &str, name: &str) -> bool {
+    [ARRIVING, LEFT].iter().find_map(|before| mark.strip_prefix(before)).unwrap_or(mark) == name
 }
 
 /// Whether a key is that of all that a task has written: no object has it.

@@ -590,12 +590,74 @@ async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
     let before = seen(&molbox).await;
     service.stop();
     drop(service);
-    let (done, said) = run(&on_s3, &on_disk);
+    // As a move leaves it that was killed.
+    let unfinished = data.join("partial/1.1");
+    fs::write(&unfinished, "1").unwrap();
+    let other = server.bucket();
+    let on_other = configuration("other", Some(&other));
+    let (done, said) = run(&on_s3, &on_other);
+    assert!(done && !unfinished.exists(), "{said}");
+    let serve = |on: &PathBuf| -> String {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output = serve.arg("--config").arg(on).arg("serve").output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // A server that has heard nothing of it.
+    let said = serve(&on_s3);
+    assert!(said.contains("has brought its contents elsewhere"), "{said}");
+    assert!(said.contains("(objects.url)"), "{said}");
+    // As one leaves it that was cut off.
+    let mark = other.folder.join("installation");
+    let name = fs::read_to_string(&mark).unwrap();
+    fs::write(&mark, format!("arriving {name}")).unwrap();
+    fs::write(bucket.folder.join("installation"), &name).unwrap();
+    let said = serve(&on_other);
+    assert!(
+        said.contains("was cut off: give it again") && said.contains("(objects.url)"),
+        "{said}"
+    );
+    let (done, said) = run(&on_s3, &on_other);
+    assert!(done, "{said}");
+    let by_another_name =
+        Bucket { endpoint: other.endpoint.replace("127.0.0.1", "localhost"), ..other.clone() };
+    let on_another_name = configuration("another-name", Some(&by_another_name));
+    let (done, said) = run(&on_other, &on_another_name);
+    assert!(!done && said.contains("the same bucket by another name"), "{said}");
+    assert_eq!(fs::read_to_string(&mark).unwrap(), name);
+    let (done, said) = run(&on_other, &on_disk);
     assert!(done, "{said}");
     let service = Service::start_in_disk(&data);
     let molbox = service.client_with(&key);
     assert_eq!(seen(&molbox).await, before);
     assert_eq!(service.command(&["check"]), "0 files, 2 tasks: 0 damaged, 0 orphans");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_move_has_copied_is_kept_when_the_original_is_lost() {
+    let Some(server) = s3::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (data, bucket) = (folder.path().join("data"), server.bucket());
+    let mut service = Service::start_in_disk(&data);
+    service.client("ada").upload(example("1vii.pdb")).name("villin").await.unwrap();
+    service.stop();
+    let to = folder.path().join("to.toml");
+    fs::write(&to, format!("data = {data:?}\n{}\n", bucket.told().join("\n"))).unwrap();
+    let molboxd = |arguments: &[&str]| -> String {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output = molboxd.arg("--data").arg(&data).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let to = to.to_str().unwrap();
+    molboxd(&["move", "--to", to]);
+    // As one leaves it that was cut off before its last step.
+    fs::remove_file(data.join("bucket")).unwrap();
+    let original = fs::read_dir(data.join("objects/files")).unwrap().next().unwrap().unwrap();
+    fs::remove_file(original.path()).unwrap();
+    fs::write(bucket.folder.join("files/nobody-s"), "1").unwrap();
+    molboxd(&["move", "--to", to]);
+    assert_eq!(molboxd(&["--config", to, "check"]).trim(), "1 file, 0 tasks: 0 damaged, 0 orphans");
 }
 
 async fn files_of(molbox: &Client) -> Vec<String> {
