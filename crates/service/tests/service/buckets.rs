@@ -25,10 +25,8 @@ const SETTINGS: [&str; 2] =
 
 /// A PDB file of more bytes than a part of an upload; each another one.
 fn large(n: usize) -> Vec<u8> {
-    let atoms: Vec<u8> = (0..1000).flat_map(|i| atom(f64::from(i) / 100.0)).collect();
-    let remark = format!("REMARK   1 {n}\n").into_bytes();
-    let times = (17 << 20) / atoms.len() + 1;
-    [remark, atoms.repeat(times)].concat()
+    let remarks = "REMARK 999 as long as a part\n".repeat((17 << 20) / 29);
+    [format!("REMARK   1 {n}\n{remarks}").into_bytes(), atom(0.0)].concat()
 }
 
 /// Uploads until one is refused: what was acknowledged.
