@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
     let manifest = bundle.manifest()?;
     if (manifest.kind.as_str(), manifest.status.as_str()) != ("job", "succeeded") {
         let message = format!(
-            "{}: it is of a {} that is {}; a job that has succeeded can be repeated",
+            "{}: the {} in it has ended as {}; a job that has succeeded can be repeated",
             bundle.path().display(),
             manifest.kind,
             manifest.status
