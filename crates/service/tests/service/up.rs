@@ -497,7 +497,9 @@ fn purge_removes_what_up_has_made_and_nothing_else() {
 /// What `up` shows on a terminal, with a program that notes what it is to open.
 fn on_terminal(home: &Home, settings: &[(&str, &str)]) -> (String, Option<String>) {
     let noted = home.path("opened");
-    home.script("bin/xdg-open", &format!("echo \"$1\" > {}", noted.display()));
+    // Slower than `up`, whose terminal ends with it.
+    let opener = "while [ -e /proc/$PPID ]; do sleep 0.01; done; echo \"$1\" >";
+    home.script("bin/xdg-open", &format!("{opener} {}", noted.display()));
     let molboxd = env!("CARGO_BIN_EXE_molboxd");
     let mut script = home.command(Path::new("/usr/bin/script"));
     script.args(["-qec", &format!("{molboxd} up --detach"), "/dev/null"]);

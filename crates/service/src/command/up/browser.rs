@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{ErrorKind, IsTerminal as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -119,6 +120,8 @@ fn open(url: &str, is_secret: bool, data: &Path) -> Result<()> {
     };
     let mut command = Command::new(OPENER);
     command.arg(target).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Neither the end of the terminal nor an interrupt of `up` is one of the browser.
+    command.process_group(0);
     match command.spawn() {
         Ok(mut opener) => {
             // Nobody waits for a browser; but what has ended is to be noticed.
