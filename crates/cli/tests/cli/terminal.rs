@@ -21,10 +21,11 @@ fn terminal(service: &Service, width: usize, command: &str, settings: &[(&str, &
     script
         .args(["-qec", &format!("stty rows 40 cols {width} && {binary} {command}"), "/dev/null"])
         .current_dir(service.folder());
-    script
-        .env_remove("NO_COLOR")
-        .env("TERM", "xterm-256color")
-        .env("MOLBOX_CONFIG", service.folder().join("config.toml"));
+    // What the machine of a test wants of colours; where `CI` is set, even a dumb terminal has some.
+    for colors in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+        script.env_remove(colors);
+    }
+    script.env("TERM", "xterm-256color").env("MOLBOX_CONFIG", service.folder().join("config.toml"));
     script.env("MOLBOX_API_KEY", &service.key).env("MOLBOX_BASE_URL", &service.base_url);
     script.env("MOLBOX_MARGIN_URL", &service.margin_url).envs(settings.iter().copied());
     script
