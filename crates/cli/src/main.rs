@@ -6,6 +6,7 @@ mod cmd;
 mod compare;
 mod content;
 mod context;
+mod destination;
 mod failure;
 mod flag_names;
 mod output;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::content;
 use crate::context::Context;
+use crate::destination;
 use crate::failure::{Code, Failure};
 use crate::output::counted;
 use crate::request::{self, Body, Flags};
@@ -130,7 +131,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     let reference = arguments.reference_file.clone().map(content::to_read).transpose()?;
     let reference = reference.as_ref().map(|(path, _unpacked)| path.as_path());
     // First, for an analysis may take hours.
-    let made = arguments.output.as_deref().map(writable).transpose()?.flatten();
+    let _made = arguments.output.as_deref().map(destination::folder).transpose()?;
 
     let bar = context.output.bar("analysing");
     let shown = bar.clone();
@@ -147,11 +148,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     let files = Files { topology: &topology, trajectory: &trajectory, reference };
     let report = analyze_files(&files, &params, &control);
     bar.finish_and_clear();
-    let report = report.map_err(|error| {
-        // What was made for nothing. Whatever has come into it since keeps it there.
-        let _ = made.map(fs::remove_dir);
-        failure(error)
-    })?;
+    let report = report.map_err(failure)?;
     for warning in &report.warnings {
         context.output.warning(&warning.to_string());
     }
@@ -276,13 +273,6 @@ fn width(text: &str) -> Result<Width, String> {
         "89" => Ok(Width::Single),
         _ => Err(format!("must be 89 or 183 mm, got {text:?}")),
     }
-}
-
-/// Makes a folder in which files can be written; the folder, if it was not there.
-fn writable(folder: &Path) -> Result<Option<&Path>, Failure> {
-    let made = Some(folder).filter(|folder| !folder.exists());
-    let probed = fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
-    probed.map(|_| made).map_err(|e| Failure::file(folder, &e))
 }
 
 fn write(folder: &Path, report: &Report, width: Width) -> Result<(), Failure> {

@@ -44,6 +44,26 @@ fn a_command_that_is_given_alone_shows_its_help_whatever_the_environment_sets() 
 }
 
 #[test]
+fn a_margin_is_calculated_for_outputs_alone_that_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = ["--future", "XEQ1:long:10"];
+    let local = [&["margin", "local", "--margin-date", "2024-12-31"][..], &book].concat();
+    let backtest = [&["margin", "backtest", "--from", "2024-12-01"][..], &book].concat();
+    for (command, words, code, message) in [
+        (&local, &["-o", "no/such.csv"][..], 11, "no/such.csv: No such file or directory"),
+        (&local, &["-o", "book.txt", "--plot-losses", "a.png"], 2, "--output: must end in .csv,"),
+        (&local, &["--plot-parts", "no/a.png"], 11, "no/a.png: No such file or directory"),
+        (&backtest, &["-o", "days.xml", "--plot", "a.png"], 2, "--output: a backtest's must end"),
+        (&backtest, &["-o", "no/days.csv"], 11, "no/days.csv: No such file or directory"),
+    ] {
+        let (found, error) = failure(&mut molbox(folder.path(), &[command, words].concat()));
+        assert_eq!(found, code, "{error}");
+        assert!(error["message"].as_str().unwrap().starts_with(message), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn shells_complete_the_values_that_the_document_lists() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {
@@ -424,7 +444,7 @@ fn an_analysis_reads_compressed_structures_and_says_which_files_it_cannot_use() 
         assert!(error["error"]["message"].as_str().unwrap().starts_with(message), "{error}");
     }
     let (code, _) =
-        failure(&mut analyze(&[trajectory, of_structure, "--first-frame=99", "-o", "new"]));
+        failure(&mut analyze(&[trajectory, of_structure, "--first-frame=99", "-o", "new/deep"]));
     assert_eq!((code, folder.path().join("new").exists()), (5, false), "nothing is left of it");
 }
 

@@ -8,6 +8,7 @@ use molbox_margin::{Backtest, Date};
 use molbox_plot::{Figure, Line, Panel};
 use serde_json::{Map, Value};
 
+use crate::destination;
 use crate::failure::Failure;
 use crate::output::counted;
 
@@ -27,14 +28,15 @@ pub(super) fn write(figure: &Figure, path: &Path) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| Failure::file(path, &error))
 }
 
-/// Refuses names that no picture can have, before anything is calculated.
+/// Refuses a picture that cannot be written, before anything is calculated.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let is_picture = |path: &&Path| {
         path.extension().is_some_and(|e| ["png", "svg", "pdf"].iter().any(|known| e == *known))
     };
     match path {
         Some(path) if !is_picture(&path) => Err(is_no_picture(path)),
-        _ => Ok(()),
+        Some(path) => destination::file(path),
+        None => Ok(()),
     }
 }
 

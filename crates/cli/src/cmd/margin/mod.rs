@@ -14,6 +14,7 @@ use molbox_margin::{Backtest, DataFormat, Date, Error, Loc, Requests, Run, Store
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
+use crate::destination;
 use crate::failure::{Code, Failure};
 use crate::request::{self, Margin, Request};
 use crate::units;
@@ -205,15 +206,18 @@ impl Portfolio {
         Ok((text, format))
     }
 
+    /// The form that the output wants; refuses a file that cannot be written.
     fn media(&self) -> Result<&'static str, Failure> {
-        match self.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str()) {
-            Some("json") => Ok("application/json"),
-            Some("yaml" | "yml") => Ok("application/yaml"),
-            Some("xml") => Ok("application/xml"),
-            Some("csv") => Ok(CSV),
-            None if self.output.is_none() => Ok("application/json"),
-            _ => Err(Failure::usage("--output: must end in .csv, .json, .yaml or .xml")),
-        }
+        let Some(path) = &self.output else { return Ok("application/json") };
+        let media = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => "application/json",
+            Some("yaml" | "yml") => "application/yaml",
+            Some("xml") => "application/xml",
+            Some("csv") => CSV,
+            _ => return Err(Failure::usage("--output: must end in .csv, .json, .yaml or .xml")),
+        };
+        destination::file(path)?;
+        Ok(media)
     }
 
     fn show(
@@ -507,6 +511,10 @@ fn backtest(context: &Context, past: &Past) -> Result<(), Failure> {
     if portfolio.request.dry_run {
         return context.output.json(&job);
     }
+    let write_days = match portfolio.output.as_deref() {
+        Some(path) => Some((path, days_writer(path)?)),
+        None => None,
+    };
     let store = market.store(context)?;
     let bar = context.output.bar("backtest");
     let show = |date: Date, done: f64| {
@@ -522,13 +530,8 @@ fn backtest(context: &Context, past: &Past) -> Result<(), Failure> {
     for skipped in &found.skipped {
         context.output.warning(&format!("no margin on {}: {}", skipped.date, skipped.reason));
     }
-    if let Some(path) = &portfolio.output {
-        let text = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("json") => serde_json::to_string(&found).map_err(anyhow::Error::from)?,
-            Some("csv") => days_as_csv(&found),
-            _ => return Err(Failure::usage("--output: a backtest's must end in .csv or .json")),
-        };
-        fs::write(path, text).map_err(|error| Failure::file(path, &error))?;
+    if let Some((path, write_days)) = write_days {
+        fs::write(path, write_days(&found)).map_err(|error| Failure::file(path, &error))?;
     }
     let mut found = serde_json::to_value(&found).map_err(anyhow::Error::from)?;
     if context.output.is_json() {
@@ -540,6 +543,19 @@ fn backtest(context: &Context, past: &Past) -> Result<(), Failure> {
         fields.remove("skipped");
     }
     context.output.record(&found)
+}
+
+/// How the days of a backtest are written to this file; refuses one that cannot be.
+fn days_writer(path: &Path) -> Result<fn(&Backtest) -> String, Failure> {
+    let writer = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => {
+            |found: &Backtest| serde_json::to_string(found).expect("it has string keys")
+        }
+        Some("csv") => days_as_csv,
+        _ => return Err(Failure::usage("--output: a backtest's must end in .csv or .json")),
+    };
+    destination::file(path)?;
+    Ok(writer)
 }
 
 fn days_as_csv(backtest: &Backtest) -> String {
@@ -560,11 +576,12 @@ fn local(context: &Context, local: &Local) -> Result<(), Failure> {
     if portfolio.request.dry_run {
         return context.output.json(&job);
     }
+    let media = portfolio.media()?;
     let store = market.store(context)?;
     let format = format_of(&format);
     let run = market.run();
     if has_several(&job) {
-        return local_several(context, portfolio, job, format, &store, run);
+        return local_several(context, portfolio, media, job, format, &store, run);
     }
     let request = molbox_margin::Request::from_json(job.to_string().as_bytes(), format, &store)
         .map_err(failure)?;
@@ -574,7 +591,7 @@ fn local(context: &Context, local: &Local) -> Result<(), Failure> {
     let report = request.calculate(run).map_err(failure)?;
     let totals = totals(&report);
     plots.draw(report.json().as_bytes(), &totals)?;
-    let text = match portfolio.media()? {
+    let text = match media {
         "application/json" => report.json(),
         "application/yaml" => report.yaml(),
         "application/xml" => report.xml(),
@@ -614,6 +631,7 @@ fn has_several(job: &Value) -> bool {
 fn local_several(
     context: &Context,
     portfolio: &Portfolio,
+    media: &str,
     job: Value,
     format: DataFormat,
     store: &Arc<Store>,
@@ -624,7 +642,7 @@ fn local_several(
         context.output.warning(&unknown(field).to_string());
     }
     let reports = requests.calculate(run).map_err(failure)?;
-    let text = match portfolio.media()? {
+    let text = match media {
         "application/json" => reports.json(),
         "application/yaml" => reports.yaml(),
         "application/xml" => reports.xml(),
