@@ -365,6 +365,20 @@ fn innermost(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), innermost)
 }
 
+/// What is wrong with a command: its first paragraph, and tips and usage as what to do about it.
+impl From<&clap::Error> for Failure {
+    fn from(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut paragraphs = text.split("\n\n").map(|paragraph| {
+            let lines: Vec<&str> = paragraph.lines().map(str::trim).collect();
+            lines.join(" ")
+        });
+        let message = paragraphs.next().unwrap_or_default();
+        let rest: Vec<String> = paragraphs.collect();
+        Self::usage(message.strip_prefix("error: ").unwrap_or(&message)).remedy(rest.join("; "))
+    }
+}
+
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<Error>() {

@@ -182,14 +182,17 @@ fn parsed() -> Result<Cli, ExitCode> {
     });
     parsed.map_err(|error| {
         let status = error.exit_code();
-        // Clap shows the help of a command that is given alone, but takes what the environment sets
-        // for something that was given with it.
+        let mut command = Cli::command().color(color).mut_args(|argument| argument.env(None));
+        // Clap takes what the environment sets for something that was given: it repeats it in the usage, and does
+        // not show the help of a command that is given alone.
+        let error = command.try_get_matches_from_mut(std::env::args_os()).err().unwrap_or(error);
         let shown = match error.kind() {
             ErrorKind::MissingSubcommand => help(&mut command).unwrap_or(error),
             _ => error,
         };
         if shown.use_stderr() {
-            Output::new(false, false, color).misused(&shown);
+            let json = words().any(|word| word == "--json");
+            Output::new(json, false, color).misused(&shown);
         } else {
             // A reader that has gone is no failure.
             let _ = shown.print();
@@ -201,13 +204,18 @@ fn parsed() -> Result<Cli, ExitCode> {
 /// When to use colours, by the words of a command that may not be one: what is wrong with it is shown
 /// in them, or without.
 fn color_asked() -> ColorChoice {
-    let words = std::env::args_os().skip(1).take_while(|word| word != "--");
-    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = words().collect();
     let asked = words.iter().enumerate().rev().find_map(|(nth, word)| match word.as_str() {
         "--color" => words.get(nth + 1).map(String::as_str),
         word => word.strip_prefix("--color="),
     });
     asked.and_then(|when| ColorChoice::from_str(when, false).ok()).unwrap_or_default()
+}
+
+/// The words of the command that can be flags.
+fn words() -> impl Iterator<Item = String> {
+    let words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    words.map(|word| word.to_string_lossy().into_owned())
 }
 
 /// What the command shows that was given, when it is asked for its short help.

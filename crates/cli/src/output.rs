@@ -10,6 +10,7 @@ use anstream::AutoStream;
 use anstyle::{Ansi256Color, Style};
 use clap::ColorChoice;
 use clap::builder::Styles;
+use clap::error::ErrorKind;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
@@ -127,8 +128,13 @@ impl Output {
         self.text(&hung(text, 0, 0, self.width))
     }
 
-    /// What is wrong with a command, in the words and the colours of who has parsed it.
+    /// What is wrong with a command: as a failure that a program reads, or, where somebody wants colours or looks,
+    /// in the words of who has parsed it.
     pub(crate) fn misused(&self, error: &clap::Error) {
+        let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+        if self.fails_in_json() && !self.color_remarks && !is_help {
+            return self.failure(&Failure::from(error));
+        }
         let text = error.render();
         let shown = if self.color_remarks { text.ansi().to_string() } else { text.to_string() };
         self.remark(&shown, "error: ".len());
@@ -379,13 +385,18 @@ impl Output {
         if failure.code == Code::Closed {
             return;
         }
-        if self.is_json && !io::stderr().is_terminal() {
+        if self.fails_in_json() {
             return self.remark(&failure.json().to_string(), 0);
         }
         self.headed(ERROR, "error", &failure.to_string());
         if let Some(remedy) = &failure.remedy {
             self.headed(HELP, "help", remedy);
         }
+    }
+
+    /// Whether no person reads of a failure.
+    fn fails_in_json(&self) -> bool {
+        self.is_json && !io::stderr().is_terminal()
     }
 
     /// A remark that begins with what it is.

@@ -34,9 +34,10 @@ pub(crate) fn markdown(mut root: Command) -> String {
          # The command line\n\n\
          Results go to standard output: tables on a terminal, JSON where there is none or with \
          `--json`.\n\
-         Everything else goes to standard error. A flag overrides the environment, which \
-         overrides the\n\
-         profile. Numbers take units: `--time 500ps`, `--temperature 310K`, `--minimum-padding \
+         Everything else goes to standard error, where a failure is JSON, too, unless a terminal \
+         shows it.\n\
+         A flag overrides the environment, which overrides the profile.\n\
+         Numbers take units: `--time 500ps`, `--temperature 310K`, `--minimum-padding \
          8A`.\n\n\
          ## Exit statuses\n\n| status | name | meaning |\n|---|---|---|\n",
     );

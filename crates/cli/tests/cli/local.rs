@@ -44,6 +44,33 @@ fn a_command_that_is_given_alone_shows_its_help_whatever_the_environment_sets() 
 }
 
 #[test]
+fn a_misuse_is_a_failure_that_programs_read_and_repeats_nothing_of_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, message, remedy) in [
+        (&["file", "lst"][..], "unrecognized subcommand 'lst'", "tip: some similar subcommands"),
+        (
+            &["file", "upload"],
+            "the following required arguments were not provided: <FILE>...",
+            "Usage: molbox file upload <FILE>...; For more",
+        ),
+        (
+            &["job", "submit", "--temperature", "warm"],
+            "invalid value 'warm' for '--temperature <K>': must be a number, got \"warm\"",
+            "For more information, try '--help'.",
+        ),
+    ] {
+        let mut command = molbox(folder.path(), words);
+        for name in ["MOLBOX_BASE_URL", "MOLBOX_MARGIN_URL", "MOLBOX_PROFILE"] {
+            command.env(name, "x");
+        }
+        let (code, error) = failure(&mut command);
+        assert_eq!((code, &error["code"]), (2, &json!("usage")));
+        assert_eq!(error["message"], message);
+        assert!(error["remedy"].as_str().unwrap().starts_with(remedy), "{error}");
+    }
+}
+
+#[test]
 fn a_margin_is_calculated_for_outputs_alone_that_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let book = ["--future", "XEQ1:long:10"];
