@@ -253,6 +253,14 @@ impl Objects {
         on!(self, store => store.write(key, content))
     }
 
+    /// Writes an object that others may have written, in whose place it comes if it `may`.
+    pub(crate) fn put(&self, key: &Key, content: &[u8], may: May<'_>) -> io::Result<()> {
+        match &self.0 {
+            Store::Disk(store) => ask(may).and_then(|()| store.write(key, content)),
+            Store::S3(store) => store.put(key, content, may),
+        }
+    }
+
     /// Writes an object from what `content` writes.
     pub(crate) fn write_with(
         &self,

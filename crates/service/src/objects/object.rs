@@ -5,8 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::SystemTime;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
@@ -92,11 +91,6 @@ pub(crate) enum ReceiveError<E> {
 
 /// Whether objects may still be changed that others may have replaced meanwhile, an error if not.
 pub(crate) type May<'a> = &'a (dyn Fn() -> BoxFuture<'a, io::Result<()>> + Sync);
-
-/// What nobody else writes may always be written.
-pub(crate) fn always() -> BoxFuture<'static, io::Result<()>> {
-    ready(Ok(())).boxed()
-}
 
 /// Asks on this thread. Never from within a future: of two waits on one thread the inner takes what
 /// wakes the outer, which would then sleep for good.

@@ -28,7 +28,7 @@ use object_store::path::Path as Name;
 use object_store::signer::Signer;
 use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutPayload, RetryConfig,
+    ObjectStoreExt, PutMode, PutPayload, PutResult, RetryConfig,
 };
 use reqwest::{Method, Url};
 use tokio::io::AsyncWriteExt;
@@ -36,7 +36,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place};
 
-use super::object::{Key, May, ReceiveError, Stat, Stats, always};
+use super::object::{Key, May, ReceiveError, Stat, Stats};
 use super::scratch::{Copy, Scratch};
 use crate::config::{Config, Objects};
 use crate::files;
@@ -56,6 +56,8 @@ const CHUNKS_AHEAD: usize = 4;
 /// How long it may take until a connection stands, and how long the store may then be silent.
 const CONNECT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(60);
+/// How often an object is put that others may have written.
+const PUTS: u32 = 5;
 /// For how long a request that fails is repeated.
 const REPEATED: Duration = Duration::from_secs(10);
 /// How often in a row a body that breaks off is asked for again where it did.
@@ -492,7 +494,7 @@ impl Store {
                 }
             }
             written.flush().await.map_err(ReceiveError::Store)?;
-            let version = sending.finish(size, &always).await.map_err(ReceiveError::Store)?;
+            let version = sending.finish(size, None).await.map_err(ReceiveError::Store)?;
             Ok::<_, ReceiveError<E>>((size, version))
         };
         match received.await {
@@ -525,7 +527,7 @@ impl Store {
     ) -> io::Result<()> {
         let (copy, mut file) = self.scratch.begin()?;
         content(&mut file)?;
-        let version = self.wait(self.send_file(key, file, &always))?;
+        let version = self.wait(self.send_file(key, file, None))?;
         self.scratch.keep(key, version, copy);
         Ok(())
     }
@@ -534,12 +536,25 @@ impl Store {
     pub(super) fn send(&self, key: &Key, path: &Path) -> io::Result<u64> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
-        self.wait(self.send_file(key, file, &always))?;
+        self.wait(self.send_file(key, file, None))?;
         Ok(size)
     }
 
+    /// Writes an object that others may have written, in whose place it comes if it `may`.
+    pub(super) fn put(&self, key: &Key, content: &[u8], may: May<'_>) -> io::Result<()> {
+        let name = self.bucket.of(key)?;
+        let content = PutPayload::from(content.to_vec());
+        self.wait(put_if(&self.bucket.store, &name, content, may))?;
+        Ok(())
+    }
+
     /// Sends a whole file; the version of the object that it is then.
-    async fn send_file(&self, key: &Key, file: File, may: May<'_>) -> io::Result<Option<String>> {
+    async fn send_file(
+        &self,
+        key: &Key,
+        file: File,
+        may: Option<May<'_>>,
+    ) -> io::Result<Option<String>> {
         let size = file.metadata()?.len();
         self.begin(key, file, size)?.finish(size, may).await
     }
@@ -586,7 +601,7 @@ impl Store {
             all.sort_by_key(|(key, _)| (key.as_str().matches('/').count(), key.clone()));
             let last = all.pop();
             let send = |(key, path): (Key, PathBuf)| async move {
-                let version = self.send_file(&key, File::open(&path)?, may).await?;
+                let version = self.send_file(&key, File::open(&path)?, Some(may)).await?;
                 Ok::<_, io::Error>((key, path, version))
             };
             let mut sent: Vec<_> = self.wait(
@@ -1119,6 +1134,31 @@ impl Body {
     }
 }
 
+/// Puts an object where none is, and in the place of another only if it still `may` then: whoever stands
+/// still after the question, and is no longer to write, does no harm.
+async fn put_if(
+    store: &AmazonS3,
+    name: &Name,
+    content: PutPayload,
+    may: May<'_>,
+) -> io::Result<PutResult> {
+    let mut tries = 0;
+    loop {
+        may().await?;
+        tries += 1;
+        match store.put_opts(name, content.clone(), PutMode::Create.into()).await {
+            // Of an earlier time, or this one, whose answer was lost.
+            Err(object_store::Error::AlreadyExists { .. }) if tries < PUTS => {
+                may().await?;
+                store.delete(name).await.map_err(failed)?;
+            }
+            // The client does not repeat by itself what may have been done.
+            Err(object_store::Error::Generic { .. }) if tries < PUTS => {}
+            put => return put.map_err(failed),
+        }
+    }
+}
+
 /// A file that is being sent, in parts if it has more than one. What is not finished is no object,
 /// and is aborted.
 struct Sending {
@@ -1183,15 +1223,17 @@ impl Sending {
         Ok((permit, content.into()))
     }
 
-    /// Sends what is left of a file of so many bytes; the version of the object that it is then, if it
-    /// may be one.
-    async fn finish(&mut self, size: u64, may: May<'_>) -> io::Result<Option<String>> {
+    /// Sends what is left of a file of so many bytes; the version of the object that it is then. What
+    /// others may have written comes from them unless it `may` be this.
+    async fn finish(&mut self, size: u64, may: Option<May<'_>>) -> io::Result<Option<String>> {
         self.go_on(size).await?;
         let left = size - self.sent;
         if self.upload.is_none() {
             let (_permit, content) = self.read(left).await?;
-            may().await?;
-            let put = self.store.put(&self.name, content).await.map_err(failed)?;
+            let put = match may {
+                Some(may) => put_if(&self.store, &self.name, content, may).await?,
+                None => self.store.put(&self.name, content).await.map_err(failed)?,
+            };
             return Ok(version(put.e_tag));
         }
         self.part(left).await?;
@@ -1199,7 +1241,9 @@ impl Sending {
             sent.map_err(io::Error::other)?.map_err(failed)?;
         }
         let upload = self.upload.as_mut().expect("it has begun");
-        may().await?;
+        if let Some(may) = may {
+            may().await?;
+        }
         let put = upload.complete().await.map_err(failed)?;
         self.upload = None;
         Ok(version(put.e_tag))

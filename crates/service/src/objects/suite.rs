@@ -6,17 +6,18 @@ use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use axum::body::Bytes;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use futures::future::ready;
+use futures::future::{BoxFuture, ready};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::runtime::Runtime;
+use tokio::task::spawn_blocking;
 
-use super::object::always;
 use super::{Key, Objects, ReceiveError, bundle};
 use crate::config::{self, Config};
 use crate::files::CHUNK_BYTES;
@@ -314,6 +315,50 @@ fn a_folder_is_adopted_as_a_whole_and_once() {
         objects.adopt(&folder, &task, &always).unwrap_err();
         assert_eq!(objects.list(&task).unwrap(), [task.under("log.txt")]);
     });
+}
+
+#[test]
+fn what_others_have_put_after_the_question_stays_with_whom_may_write_no_more() {
+    let Some(server) = s3::shared() else { return };
+    let _entered = runtime().enter();
+    let data = tempfile::tempdir().unwrap();
+    let objects = Arc::new(in_bucket(&server.bucket(), data.path()));
+    let task = Key::task("job_1");
+    let [log, readme] = ["log.txt", "README.md"].map(|name| task.under(name));
+    let folder = data.path().join("collected");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("log.txt"), "of the first").unwrap();
+    let n_asked = AtomicUsize::new(0);
+    // It stands still when it has been allowed, and others end the task meanwhile.
+    let may = || {
+        let is_first = n_asked.fetch_add(1, Ordering::SeqCst) == 0;
+        let objects = objects.clone();
+        let all = [log.clone(), readme.clone()];
+        async move {
+            if !is_first {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            let put = move || all.iter().try_for_each(|key| objects.write(key, b"of the last"));
+            spawn_blocking(put).await.unwrap()
+        }
+        .boxed()
+    };
+    let refused = objects.adopt(&folder, &task, &may).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    n_asked.store(0, Ordering::SeqCst);
+    let refused = objects.put(&readme, b"of the first", &may).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    for key in [&log, &readme] {
+        assert_eq!(objects.read(key).unwrap(), b"of the last");
+    }
+    // Whoever may replaces what is there.
+    objects.put(&readme, b"once more", &always).unwrap();
+    assert_eq!(objects.read(&readme).unwrap(), b"once more");
+}
+
+/// Of whom nobody else can write.
+fn always() -> BoxFuture<'static, io::Result<()>> {
+    ready(Ok(())).boxed()
 }
 
 #[test]

@@ -250,8 +250,7 @@ fn lay_out(
     let content = without_nulls(serde_json::to_value(&manifest)?);
     let methods = methods(app, row, outcome)?;
     let key = Key::task(&row.id).under("manifest.json");
-    ask(may)?;
-    app.objects.write(&key, &serde_json::to_vec_pretty(&content)?)?;
+    app.objects.put(&key, &serde_json::to_vec_pretty(&content)?, may)?;
     let entry = Entry { name: format!("{}/manifest.json", row.id), key };
     let mut all = vec![bundle::measure(&app.objects, &entry, may)?];
     all.extend(measured.iter().cloned());
@@ -264,8 +263,7 @@ fn lay_out(
         files: &all,
     });
     let key = Key::task(&row.id).under(ro_crate::FILE);
-    ask(may)?;
-    app.objects.write(&key, &serde_json::to_vec_pretty(&described)?)?;
+    app.objects.put(&key, &serde_json::to_vec_pretty(&described)?, may)?;
     let entry = Entry { name: format!("{}/{}", row.id, ro_crate::FILE), key };
     all.insert(1, bundle::measure(&app.objects, &entry, may)?);
     Layout::archive(&app.objects, &all, row.created_at)
@@ -284,8 +282,7 @@ fn measured(app: &App, row: &Task, may: May<'_>) -> Result<Vec<Measured>> {
         found.extend(of_system);
     }
     if row.kind == Kind::Job {
-        ask(may)?;
-        found.push(with_readme(app, row, &found, readme)?);
+        found.push(with_readme(app, row, &found, readme, may)?);
     }
     found.iter().map(|entry| bundle::measure(&app.objects, entry, may)).collect()
 }
@@ -305,11 +302,11 @@ fn methods(app: &App, row: &Task, outcome: &Outcome) -> Result<Vec<Value>> {
 }
 
 /// The entry of the file that says what the others of a job's bundle are, which is written.
-fn with_readme(app: &App, row: &Task, found: &[Entry], key: Key) -> Result<Entry> {
+fn with_readme(app: &App, row: &Task, found: &[Entry], key: Key, may: May<'_>) -> Result<Entry> {
     let prefix = format!("{}/", row.id);
     let names: Vec<&str> =
         found.iter().filter_map(|entry| entry.name.strip_prefix(&prefix)).collect();
-    app.objects.write(&key, readme::text(&row.id, &names).as_bytes())?;
+    app.objects.put(&key, readme::text(&row.id, &names).as_bytes(), may)?;
     Ok(Entry { name: format!("{prefix}{README}"), key })
 }
 
