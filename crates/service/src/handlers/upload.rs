@@ -227,11 +227,30 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// When it may be sent again, to another server or to the next, in seconds.
 const RETRY_SECONDS: u64 = 5;
 
-/// Comes when uploads are ended because the service ends.
-async fn ending(app: &App) {
+/// Comes when uploads are ended because the service ends, so long before connections are cut off.
+async fn ending(app: &App, before: Duration) {
     if app.stopping.subscribe().wait_for(|stopping| *stopping).await.is_ok() {
         let limit = Duration::from_secs(app.config.connections.stop_seconds);
-        tokio::time::sleep(limit.saturating_sub(LAST_WORD).max(limit / 2)).await;
+        tokio::time::sleep(limit.saturating_sub(before).max(limit / 2)).await;
+    }
+}
+
+fn ended() -> Stop {
+    Stop::Refused(ApiError::overloaded("the service ends; send the content again", RETRY_SECONDS))
+}
+
+/// Sends a content to its object. A store that does not answer is waited for as long as there is time
+/// for another word.
+async fn send(
+    app: &App,
+    object: &Key,
+    max_bytes: u64,
+    content: impl Stream<Item = Result<Bytes, Stop>> + Unpin,
+) -> Result<u64, ReceiveError<Stop>> {
+    tokio::select! {
+        biased;
+        received = app.objects.receive(object, max_bytes, content) => received,
+        () = ending(app, LAST_WORD / 2) => Err(ReceiveError::Content(ended())),
     }
 }
 
@@ -243,12 +262,10 @@ fn while_allowed<E: std::fmt::Display>(
     content: impl Stream<Item = Result<Bytes, E>>,
 ) -> impl Stream<Item = Result<Bytes, Stop>> {
     let mut since = 0;
-    let (mut content, mut ending) = (Box::pin(content), Box::pin(ending(app).fuse()));
+    let (mut content, mut ending) = (Box::pin(content), Box::pin(ending(app, LAST_WORD).fuse()));
     let content = futures::stream::poll_fn(move |context| {
         if ending.as_mut().poll(context).is_ready() {
-            let refusal =
-                ApiError::overloaded("the service ends; send the content again", RETRY_SECONDS);
-            return Poll::Ready(Some(Err(Stop::Refused(refusal))));
+            return Poll::Ready(Some(Err(ended())));
         }
         let next = content.as_mut().poll_next(context);
         next.map(|next| next.map(|it| it.map_err(|error| Stop::Broken(error.to_string()))))
@@ -294,14 +311,14 @@ async fn write(
             let field = field.ok_or_else(|| broken("the form has no file"))?;
             if field.file_name().is_some() {
                 let content = pin!(while_allowed(app, link, field));
-                break app.objects.receive(object, max, content).await;
+                break send(app, object, max, content).await;
             }
         }
     } else {
         let mut content = request.into_body().into_data_stream();
         let received = {
             let allowed = pin!(while_allowed(app, link, &mut content));
-            app.objects.receive(object, max, allowed).await
+            send(app, object, max, allowed).await
         };
         // For no more than an answer there is time when the service ends.
         if received.is_err() && !*app.stopping.borrow() {

@@ -17,6 +17,7 @@ use crate::common::{Service, example, wait_for};
 use crate::files::atom;
 use crate::postgres::{self, Postgres};
 use crate::s3::{self, Bucket, S3};
+use crate::way::Way;
 use crate::work::{archive, endless_job, short_job, until_it_produces, wait_until, water};
 
 /// Nothing is started, and everything is accepted.
@@ -193,21 +194,25 @@ fn n_files(folder: &Path) -> usize {
     each.sum()
 }
 
-/// Asks for a link, and sends more than one part of what would be more to it.
-async fn half_an_upload(service: &Service, molbox: &Client) -> TcpStream {
+/// Asks for a link, and sends so many bytes of what has this length to it.
+async fn upload(service: &Service, molbox: &Client, bytes: usize, length: usize) -> TcpStream {
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap().into_inner();
     let url: reqwest::Url = link.upload_url.parse().unwrap();
     let host = service.base_url.trim_start_matches("http://").split('/').next().unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     let (path, query) = (url.path(), url.query().unwrap());
-    let (content, length) = (vec![b' '; 17 << 20], 1 << 30);
     write!(
         stream,
         "PUT {path}?{query} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\n\r\n"
     )
     .unwrap();
-    stream.write_all(&content).unwrap();
+    stream.write_all(&vec![b' '; bytes]).unwrap();
     stream
+}
+
+/// More than one part of what would be more.
+async fn half_an_upload(service: &Service, molbox: &Client) -> TcpStream {
+    upload(service, molbox, 17 << 20, 1 << 30).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,6 +239,29 @@ async fn an_upload_that_the_end_of_a_service_cuts_off_is_refused_and_leaves_noth
         assert_eq!(bucket.as_ref().map_or(0, |bucket| n_files(&bucket.folder)), 0);
         assert_eq!(service.command(&["check"]), "0 files, 0 tasks: 0 damaged, 0 orphans");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_waits_for_its_store_when_a_service_ends_is_refused_and_leaves_nothing() {
+    let Some(server) = s3::shared() else { return };
+    let bucket = server.bucket();
+    let way = Way::to(&bucket, "files/");
+    let through = Bucket { endpoint: way.endpoint.clone(), ..bucket.clone() };
+    let settings = ["connections.stop_seconds=2", SETTINGS[0], SETTINGS[1]];
+    let mut service = Service::start_in_bucket(&through, &settings);
+    let molbox = service.client("ada");
+    let mut upload = upload(&service, &molbox, 1 << 10, 1 << 10).await;
+    wait_for("the store has it, and does not say so", || way.is_used().then_some(()));
+    service.stop();
+    let mut answer = String::new();
+    upload.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("the service ends; send the content again"), "{answer}");
+    way.release();
+    service.restart();
+    wait_for("what the store has taken is removed", || {
+        (n_files(&bucket.folder) == 0).then_some(())
+    });
 }
 
 /// Has all below a folder be as it was three days ago.

@@ -56,5 +56,6 @@ mod slurm;
 mod unknown;
 mod up;
 mod views;
+mod way;
 mod webhooks;
 mod work;

@@ -3,13 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
@@ -21,6 +16,7 @@ use crate::common::{Service, example, kill_task, processes, settings_of, wait_fo
 use crate::holds::FakeWorker;
 use crate::s3::Bucket;
 use crate::slurm;
+use crate::way::Way;
 use crate::work::{archive, endless_job, wait_until, water};
 use crate::{postgres, s3};
 
@@ -256,78 +252,17 @@ async fn a_server_that_stood_still_until_it_was_lost_leaves_the_results_of_anoth
     assert!(download().await == before, "of any bytes the client has checked the SHA-256");
 }
 
-/// A way to a store on which answers are held back to whoever writes what tasks have come to.
-struct Way {
-    endpoint: String,
-    is_held: Arc<(Mutex<bool>, Condvar)>,
-    n_written: Arc<AtomicUsize>,
-}
-
-impl Way {
-    fn to(bucket: &Bucket) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let is_held = Arc::new((Mutex::new(true), Condvar::new()));
-        let n_written = Arc::new(AtomicUsize::new(0));
-        let way = Self { endpoint, is_held: is_held.clone(), n_written: n_written.clone() };
-        let store = bucket.endpoint.trim_start_matches("http://").to_owned();
-        let write = format!("PUT /{}/tasks/", bucket.name);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let (client, server) = (client.unwrap(), TcpStream::connect(&store).unwrap());
-                let [mut to_client, mut to_server] =
-                    [&client, &server].map(|stream| stream.try_clone().unwrap());
-                let (is_held, n_written) = (is_held.clone(), n_written.clone());
-                let is_write = Arc::new(AtomicBool::new(false));
-                let (write, asked) = (write.clone(), is_write.clone());
-                thread::spawn(move || {
-                    let (mut client, mut buffer) = (client, vec![0; 1 << 16]);
-                    while let Ok(n @ 1..) = client.read(&mut buffer) {
-                        if buffer[..n].starts_with(write.as_bytes()) {
-                            asked.store(true, Ordering::SeqCst);
-                            n_written.fetch_add(1, Ordering::SeqCst);
-                        }
-                        if to_server.write_all(&buffer[..n]).is_err() {
-                            break;
-                        }
-                    }
-                });
-                thread::spawn(move || {
-                    let (mut server, mut buffer) = (server, vec![0; 1 << 16]);
-                    while let Ok(n @ 1..) = server.read(&mut buffer) {
-                        if is_write.load(Ordering::SeqCst) {
-                            let held = is_held.0.lock().unwrap();
-                            drop(is_held.1.wait_while(held, |held| *held).unwrap());
-                        }
-                        if to_client.write_all(&buffer[..n]).is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
-        });
-        way
-    }
-
-    fn release(&self) {
-        *self.is_held.0.lock().unwrap() = false;
-        self.is_held.1.notify_all();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stood_still_while_it_sent_results_leaves_those_of_another_as_they_are() {
     let Some(shared) = Shared::new() else { return };
-    let way = Way::to(&shared.bucket);
+    let way = Way::to(&shared.bucket, "tasks/");
     let endpoint = format!("objects.endpoint={:?}", way.endpoint);
     let still = shared.start(&["tasks.lost_seconds=1", &endpoint]);
     let key = still.key("ada");
     let molbox = still.client_with(&key);
     let system = molbox.system_submit().body_map(|system| system.minimum_padding(1.2)).send().await;
     let id = system.unwrap().system_id.as_str().to_owned();
-    wait_for("some of its results are on their way", || {
-        (way.n_written.load(Ordering::SeqCst) > 0).then_some(())
-    });
+    wait_for("some of its results are on their way", || way.is_used().then_some(()));
     signal(&still, "STOP");
     let other = shared.start(&["tasks.lost_seconds=1"]);
     let name = format!("host-{}", identifier(&still.data));
