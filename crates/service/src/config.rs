@@ -8,7 +8,7 @@ use std::net::{AddrParseError, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
 use jiff::SignedDuration;
 use molbox::workflow::types::Engines;
@@ -19,6 +19,9 @@ use crate::web::is_issuer;
 
 /// Days of which hours are kept: the longest time that they can be limited in.
 pub(crate) const MOST_DAYS: u32 = 366;
+/// Results are kept so many days at most, a century: the end of what is kept is a moment that a
+/// calendar has.
+const LONGEST_KEPT_DAYS: u32 = 36_500;
 
 /// Of what a button says.
 const LABEL_CHARACTERS: usize = 100;
@@ -192,7 +195,7 @@ section! {
 section! {
     /// How long results are kept: of systems, jobs and analyses that have ended; never what was uploaded.
     Retention {
-        /// Days after its end that a task and its results are deleted, a system after its last job; 0 keeps all for ever.
+        /// Days after its end that a task and its results are deleted, a system after its last job; at most 36500, 0 keeps all for ever.
         days: u32 = 0,
         /// How many days before that it is announced, at least, 1 to `days`: in records (`expires_at`), listings, streams of events and webhooks. Nothing is deleted that was not announced so long before.
         warn_days: u32 = 7,
@@ -208,6 +211,12 @@ impl Retention {
     }
 
     fn check(&self) -> Result<()> {
+        if self.days > LONGEST_KEPT_DAYS {
+            bail!(
+                "configuration: retention.days must be at most {LONGEST_KEPT_DAYS}, or 0 for ever, and is {}",
+                self.days
+            );
+        }
         if self.days > 0 && !(1..=self.days).contains(&self.warn_days) {
             bail!(
                 "configuration: retention.warn_days must be from 1 to retention.days, which is {}, and is {}",
@@ -523,7 +532,9 @@ impl Config {
                 set(&mut table, key, value)?;
             }
         }
-        let config: Self = table.try_into().context("configuration")?;
+        let config: Self = table.try_into().map_err(|error: toml::de::Error| {
+            anyhow!("configuration: {}", in_words(&error.to_string()))
+        })?;
         if config.stage.is_empty()
             || !config.stage.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         {
@@ -750,9 +761,42 @@ fn is_set(table: &toml::Table, key: &str) -> bool {
     }
 }
 
+/// A message without the names of this language's numbers.
+fn in_words(message: &str) -> String {
+    message
+        .trim_end()
+        .replace("expected u16", "expected a whole number from 0 to 65535")
+        .replace("expected u32", "expected a whole number from 0 to 4294967295")
+        .replace("expected u64", "expected a whole number >= 0")
+        .replace("expected usize", "expected a whole number >= 0")
+        .replace("expected i64", "expected a whole number")
+        .replace("expected f64", "expected a number")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_a_setting_cannot_have_is_refused_in_words() {
+        for (key, value, wanted) in [
+            ("retention.days", "-1", "integer `-1`, expected a whole number from 0 to 4294967295"),
+            ("retention.days", "1.5", "floating point `1.5`, expected a whole number"),
+            ("retention.days", "36501", "retention.days must be at most 36500, or 0 for ever"),
+            (
+                "limits.account_bytes",
+                "-1",
+                "expected a whole number >= 0\nin `limits.account_bytes`",
+            ),
+            ("worker.cpus", "-1", "expected a whole number >= 0"),
+        ] {
+            let settings = [(key.to_owned(), value.to_owned())];
+            let error = Config::load(None, std::iter::empty(), &settings).unwrap_err();
+            assert!(format!("{error:#}").contains(wanted), "{key}={value}: {error:#}");
+        }
+        let century = [("retention.days".to_owned(), "36500".to_owned())];
+        assert!(Config::load(None, std::iter::empty(), &century).is_ok());
+    }
 
     #[test]
     fn a_default_gives_way_to_whatever_is_set() {
