@@ -59,7 +59,12 @@ fn own_limits(account: &AccountRow) -> Vec<String> {
         ("bytes", account.used.most_bytes),
         ("hours", account.used.most_hours),
     ];
-    limits.into_iter().filter_map(|(what, limit)| Some(format!("{what} {}", limit?))).collect()
+    // 0 is no limit, which reads like the narrowest.
+    let shown = |(what, limit)| match limit? {
+        0_i64 => Some(format!("{what} without a limit")),
+        limit => Some(format!("{what} {limit}")),
+    };
+    limits.into_iter().filter_map(shown).collect()
 }
 
 /// The weight of an account, unless it is that of all.
@@ -199,6 +204,8 @@ mod tests {
         let limited = AccountRow { used: used(Some(20), Some(200)), weight: 2, ..account() };
         assert_eq!(limited.cells()[5..], ["open tasks 20, hours 200", "2"]);
         assert!(limited.fields().ends_with("\tactive\topen tasks 20\thours 200\tweight 2"));
+        let free = AccountRow { used: used(Some(0), None), ..account() };
+        assert_eq!(free.cells()[5], "open tasks without a limit");
         let json: serde_json::Value = serde_json::from_str(&limited.json().unwrap()).unwrap();
         assert_eq!(json["created_at"], "2026-11-26T07:50:12.345678Z");
         assert_eq!(json["limits"]["open_tasks"], 20);

@@ -252,22 +252,22 @@ enum AccountCommand {
 #[group(required = true, multiple = true)]
 struct ChangeOptions {
     /// `user`, or `admin`, who manages accounts.
-    #[arg(long)]
+    #[arg(long, value_parser = ["user", "admin"], hide_possible_values = true)]
     role: Option<String>,
     /// Tasks that it may have queued or running at a time, 0 for any number. It replaces the
     /// account's own limits, as `--bytes` and `--hours` do.
-    #[arg(long, value_name = "N", value_parser = whole)]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     open_tasks: Option<i64>,
     /// Most that it may hold, in bytes or as `200GB`, 0 for any number.
-    #[arg(long, value_name = "N", value_parser = bytes)]
+    #[arg(long, value_name = "N", value_parser = bytes, allow_negative_numbers = true)]
     bytes: Option<i64>,
     /// Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued,
     /// in h, 0 for any time.
-    #[arg(long, value_name = "H", value_parser = whole)]
+    #[arg(long, value_name = "H", value_parser = whole, allow_negative_numbers = true)]
     hours: Option<i64>,
     /// How much of the machine it has beside others that wait, from 1 to 100: one of weight 2 is
     /// served twice as long as one of weight 1.
-    #[arg(long, value_name = "N", value_parser = weight)]
+    #[arg(long, value_name = "N", value_parser = weight, allow_negative_numbers = true)]
     weight: Option<i64>,
     /// The service's limits instead of its own.
     #[arg(long, conflicts_with_all = ["open_tasks", "bytes", "hours"])]
@@ -304,7 +304,7 @@ enum KeyCommand {
         #[arg(long, default_value = "default")]
         name: String,
         /// Days until it expires. Default: never.
-        #[arg(long, value_parser = days)]
+        #[arg(long, value_parser = days, allow_negative_numbers = true)]
         days: Option<i64>,
     },
     /// List the keys of an account.
@@ -614,7 +614,13 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
         AccountCommand::Create { name, admin } => {
             let role = if admin { Role::Admin } else { Role::User };
             let request = json!({ "account": name, "role": role });
-            molbox::from_json::<AccountRequest>(&request.to_string())?;
+            if molbox::from_json::<AccountRequest>(&request.to_string()).is_err() {
+                bail!(
+                    "{name:?} is no name of an account: those have 1 to 200 characters, none of \
+                     them a control character or one of /?#%; the first is neither a dot nor a \
+                     blank, the last no blank"
+                );
+            }
             let made = deed(clock, "account_create", Some(&name));
             if db.create_account(name.clone(), role, made).await?.is_none() {
                 bail!("there is an account named {name}");
@@ -625,7 +631,7 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
                 say(&format!(
                     "account {name} made; give it a key with `molboxd key create {word}`, or a \
                      password with `molboxd account invite {word}`",
-                    word = quoted(&name)
+                    word = pasted(&name)
                 ));
             }
         }
@@ -708,7 +714,7 @@ async fn unlink(db: &Db, clock: &Clock, name: String, subject: Option<String>) -
         say_error(&format!(
             "nobody can sign in to {name} now: it has no password, and nobody else is linked; \
              `molboxd account invite {}` shows a link by which its owner chooses a password",
-            quoted(&name)
+            pasted(&name)
         ));
     }
     Ok(())
@@ -741,7 +747,7 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
         Ok(invitation) => invitation,
         Err(Uninvited::NotFound) => bail!("there is no account named {name}"),
         Err(Uninvited::Disabled) => {
-            let word = quoted(&name);
+            let word = pasted(&name);
             bail!("the account {name} is disabled; `molboxd account enable {word}` first")
         }
     };
@@ -804,7 +810,7 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
             for key in db.keys(&account).await? {
                 list.add(&KeyThen { key, now })?;
             }
-            let word = quoted(&account);
+            let word = pasted(&account);
             list.end(&format!("{account} has no key; make one with `molboxd key create {word}`"));
         }
         KeyCommand::Revoke { id } => {
@@ -817,7 +823,12 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
     Ok(())
 }
 
+/// A name at the end of a command line to paste, where no dash makes an option of it.
+fn pasted(name: &str) -> String {
+    format!("{}{}", if name.starts_with('-') { "-- " } else { "" }, quoted(name))
+}
+
 fn no_account(name: &str) -> anyhow::Error {
-    let word = quoted(name);
+    let word = pasted(name);
     anyhow!("there is no account named {name}; make it with `molboxd account create {word}`")
 }

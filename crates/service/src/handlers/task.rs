@@ -19,6 +19,7 @@ use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::objects::garbage::sweep_deleted;
 use crate::record::{Ended, EndedRecord, Kind, NewTask, PRIORITY, Task};
+use crate::shown::counted;
 
 /// The task that the path names.
 pub(crate) async fn find(call: &Call, kind: Kind) -> Result<Task, ApiError> {
@@ -122,7 +123,8 @@ pub(crate) async fn queue(call: &Call, task: NewTask, reads: Reads) -> Result<Re
 pub(crate) fn unqueued(reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> ApiError {
     match reason {
         Unqueued::TooMany(max) => {
-            let msg = format!("the account has {max} tasks queued or running already");
+            let tasks = counted(max as usize, "task");
+            let msg = format!("the account has {tasks} queued or running already");
             ApiError::too_many(msg, Duration::from_secs(60))
         }
         Unqueued::OverQuota(over) => ApiError::over_quota(over),

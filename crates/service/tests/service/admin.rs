@@ -115,7 +115,8 @@ async fn accounts_are_made_invited_and_listed_a_page_at_a_time() {
         let refused = root.post("/admin/account", &json!({ "account": name })).await;
         assert_eq!(refused.status(), 422, "{name:?}");
         if !name.is_empty() {
-            service.failing_command(&["account", "create", name]);
+            let said = service.failing_command(&["account", "create", name]);
+            assert!(said.contains("is no name of an account"), "{said}");
         }
     }
 
@@ -157,12 +158,15 @@ async fn accounts_are_made_invited_and_listed_a_page_at_a_time() {
 #[tokio::test]
 async fn a_command_line_that_is_shown_can_be_pasted_whatever_the_account_is_called() {
     let service = Service::start();
-    let said = service.command(&["account", "create", "Ada L"]);
-    for shown in ["molboxd key create 'Ada L'", "molboxd account invite 'Ada L'"] {
-        assert!(said.contains(&format!("`{shown}`")), "{said}");
-        let words = shlex::split(shown).unwrap();
-        let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-        service.command(&words);
+    for (name, word) in [("Ada L", "'Ada L'"), ("-ada", "-- -ada")] {
+        let said = service.command(&["account", "create", "--", name]);
+        for command in ["molboxd key create", "molboxd account invite"] {
+            let shown = format!("{command} {word}");
+            assert!(said.contains(&format!("`{shown}`")), "{said}");
+            let words = shlex::split(&shown).unwrap();
+            let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+            service.command(&words);
+        }
     }
     let said = service.failing_command(&["key", "create", "it's me"]);
     assert!(said.contains("`molboxd account create \"it's me\"`"), "{said}");
@@ -321,7 +325,8 @@ async fn limits_of_an_account_s_own_hold_in_place_of_the_service_s() {
     root.change("ada", &json!({ "limits": { "open_tasks": 2 } })).await;
     assert!(ada.upload(example("1vii.pdb")).await.is_ok(), "what is left out is the service's");
     submit(&bob).await.unwrap();
-    assert!(submit(&bob).await.is_err());
+    let refused = submit(&bob).await.unwrap_err();
+    assert!(refused.contains("has 1 task queued"), "{refused}");
     submit(&ada).await.unwrap();
     submit(&ada).await.unwrap();
     let refused = submit(&ada).await.unwrap_err();

@@ -550,6 +550,11 @@ fn a_number_of_a_command_that_is_none_is_refused_in_words() {
             &["account", "limit", "ada", "--weight", "101"],
             "a whole number from 1 to 100, got \"101\"",
         ),
+        (
+            &["account", "limit", "ada", "--weight", "-1"],
+            "a whole number from 1 to 100, got \"-1\"",
+        ),
+        (&["account", "limit", "ada", "--hours", "-1"], "a whole number >= 0, got \"-1\""),
         (&["key", "create", "ada", "--days", "0"], "a whole number >= 1, got \"0\""),
         (&["audit", "--after", "last"], "a whole number >= 0, got \"last\""),
     ] {
