@@ -162,11 +162,18 @@ fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
 /// An address with its scheme. One that is given without gets that of TLS, but on this machine, where
 /// it is rarely spoken and nobody listens in.
 pub(crate) fn with_scheme(address: &str) -> String {
-    if address.contains("://") {
+    if address.contains("://") || address.trim().is_empty() {
         return address.to_owned();
     }
     let plain = format!("http://{address}");
     if is_of_this_machine(&plain) { plain } else { format!("https://{address}") }
+}
+
+/// Of an address without a letter: what a shell gives for a variable that is not set.
+fn no_address() -> Failure {
+    Failure::usage("the address of the service is empty").remedy(
+        "--base-url, MOLBOX_BASE_URL or the profile gives it, such as https://md.example.org",
+    )
 }
 
 /// Whether whoever is on the way to an address can read what is sent there, keys among it.
@@ -270,6 +277,9 @@ impl Context {
     }
 
     pub(crate) fn connection(&self, url: &str, key: &str) -> Result<Connection, Failure> {
+        if url.trim().is_empty() {
+            return Err(no_address());
+        }
         if !url.contains("://") {
             let failure = Failure::usage(format!("{url:?} does not say whether http or https"));
             return Err(failure.remedy(format!("give it as {}", with_scheme(url))));
@@ -288,6 +298,9 @@ impl Context {
     }
 
     fn no_key(&self, url: &str) -> Failure {
+        if url.trim().is_empty() {
+            return no_address();
+        }
         let message = match &self.key_is_for {
             Some(other) => format!("no API key for {url}: that of the profile is for {other}"),
             None => "no API key".to_owned(),

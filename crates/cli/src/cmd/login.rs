@@ -129,9 +129,8 @@ fn refused(error: Error) -> Failure {
     let failure = Failure::from(error);
     match failure.code {
         Code::Auth if is_of_key => failure.remedy(
-            "was the key copied whole, and is it still valid? It begins with `mbx_`, and may have \
-             been revoked or have expired; whoever runs the service makes another with `molboxd \
-             key create NAME`",
+            "a key begins with `mbx_` and is copied whole; one that was revoked or has expired is \
+             not good again: whoever runs the service makes another with `molboxd key create NAME`",
         ),
         _ => failure,
     }

@@ -435,6 +435,8 @@ fn a_login_finds_the_stage_and_is_refused_in_words_that_help() {
     assert!(refused["remedy"].as_str().unwrap().contains("copied whole"), "{refused}");
     let (code, elsewhere) = error(login(&service.margin_url, &service.key));
     assert_eq!(code, 4, "{elsewhere}");
+    let (code, empty) = error(login("", &service.key));
+    assert_eq!((code, empty["message"].as_str()), (2, Some("the address of the service is empty")));
     // Without a scheme: http on this machine, and never elsewhere.
     let address = root.trim_start_matches("http://");
     let output = login(address, &service.key);
