@@ -82,4 +82,8 @@ fn in_words(message: &str) -> String {
         .replace("expected u64", "expected a whole number >= 0")
         .replace("expected i64", "expected a whole number")
         .replace("expected f64", "expected a number")
+        .replace("expected a sequence", "expected an array")
+        .replace("expected a map", "expected an object")
+        .replace("invalid type: sequence,", "invalid type: array,")
+        .replace("invalid type: map,", "invalid type: object,")
 }

@@ -429,10 +429,16 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
         &["margin", "submit", "--dry-run", "--num-scenarios=0"],
     ));
     assert!(error["message"].as_str().unwrap().starts_with("--num-scenarios: "), "{error}");
-    fs::write(folder.path().join("job.yaml"), "temperature: -1\n").unwrap();
     let of_file = ["job", "submit", "--dry-run", "-f", "job.yaml", "--ensemble", "NVT"];
-    let (_, error) = failure(&mut molbox(folder.path(), &of_file));
-    assert!(error["message"].as_str().unwrap().starts_with("temperature: "), "{error}");
+    for (text, message) in [
+        ("temperature: -1\n", "temperature: "),
+        ("temperature: [1]\n", "temperature: invalid type: array, expected a number"),
+        ("equilibration: 3\n", "equilibration: invalid type: integer `3`, expected an array"),
+    ] {
+        fs::write(folder.path().join("job.yaml"), text).unwrap();
+        let (_, error) = failure(&mut molbox(folder.path(), &of_file));
+        assert!(error["message"].as_str().unwrap().starts_with(message), "{error}");
+    }
 }
 
 #[test]
