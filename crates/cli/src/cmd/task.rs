@@ -562,7 +562,7 @@ fn cancelled<N: Noun>(context: &Context, records: &[Value]) -> Result {
     for record in records {
         context.output.warnings(record);
         let id = record[format!("{}_id", N::NOUN)].as_str().unwrap_or_default();
-        context.output.text(&match record["status"].as_str().unwrap_or_default() {
+        context.output.sentence(&match record["status"].as_str().unwrap_or_default() {
             "cancelled" => format!("{id} is cancelled; what it wrote is kept"),
             "queued" | "running" => {
                 format!("{id} is cancelling: it commits what it has, and ends within seconds")

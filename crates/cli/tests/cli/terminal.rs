@@ -124,6 +124,17 @@ fn what_is_deleted_on_a_terminal_is_asked_about() {
 }
 
 #[test]
+fn what_became_of_a_cancelled_task_ends_between_words() {
+    let service = Service::start();
+    let submitted = service.json(&["system", "submit", "--minimum-padding", "1"]);
+    let id = submitted["system_id"].as_str().unwrap();
+    let cancel = format!("system cancel {id}");
+    let said = shown_in(&service, 50, &cancel, &[("NO_COLOR", "1")]);
+    assert!(said.contains(&format!("{id} is cancel")), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 50), "{said}");
+}
+
+#[test]
 fn an_analysis_says_which_atoms_its_masks_have_selected() {
     let service = Service::start();
     let data = repository().join("crates/analysis/tests/data");
