@@ -175,7 +175,8 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
     };
     let by: Vec<String> = [
         (!built.molboxd.is_empty()).then(|| format!("molbox {}", built.molboxd)),
-        program("pdbfixer", "PDBFixer"),
+        // Nothing of a system that is there whole is completed.
+        program("pdbfixer", "PDBFixer").filter(|_| settings.built.is_empty()),
         program("openmm", "OpenMM"),
     ]
     .into_iter()
@@ -601,8 +602,8 @@ mod tests {
         assert!(text.contains("mesh 20 × 24 × 28"), "{text}");
     }
 
-    #[test]
-    fn the_box_of_a_membrane_is_rectangular_whatever_was_asked_for() {
+    /// The sentences on a system that was built with these settings, by some programs.
+    fn said_of(settings: Value) -> String {
         let record = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
         let system =
             record(include_str!("../../../../../openapi/examples/system_view.200.succeeded.json"));
@@ -612,14 +613,26 @@ mod tests {
         }))
         .unwrap();
         let system: SystemRecord = serde_json::from_value(system).unwrap();
+        let versions = json!({"openmm": "8.6", "pdbfixer": "1.12"});
+        let built =
+            serde_json::from_value(json!({ "settings": settings, "versions": versions })).unwrap();
+        of_system(&run, &system, &built)
+    }
+
+    #[test]
+    fn the_box_of_a_membrane_is_rectangular_whatever_was_asked_for() {
         let of = |membrane: Value| {
-            let settings =
-                json!({"box_shape": "cube", "minimum_padding": 1.0, "membrane": membrane});
-            let built = serde_json::from_value(json!({ "settings": settings })).unwrap();
-            of_system(&run, &system, &built)
+            said_of(json!({"box_shape": "cube", "minimum_padding": 1.0, "membrane": membrane}))
         };
         assert!(of(json!("POPC")).contains("The periodic box (rectangular) reaches"));
         assert!(of(Value::Null).contains("The periodic box (cube) reaches"));
+    }
+
+    #[test]
+    fn a_program_that_completes_structures_is_named_where_one_was_completed() {
+        let built = said_of(json!({ "built": ["system.prmtop", "system.inpcrd"] }));
+        assert!(built.contains("files of another program with OpenMM 8.6."), "{built}");
+        assert!(said_of(json!({})).contains("with PDBFixer 1.12 and OpenMM 8.6."));
     }
 
     #[test]
