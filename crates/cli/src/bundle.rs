@@ -140,8 +140,11 @@ impl Bundle {
         }
         let names = archive.file_names().map(|name| name.map(Cow::into_owned));
         let names: Vec<String> = names.collect::<Result<_, _>>().map_err(anyhow::Error::from)?;
-        // All is in one folder, which is called as the task.
-        let top = names.iter().find_map(|name| name.strip_suffix(&format!("/{MANIFEST}")));
+        // All is in one folder, which is called as the task; of what was published nothing is.
+        let top = match names.iter().any(|name| name == MANIFEST) {
+            true => None,
+            false => names.iter().find_map(|name| name.strip_suffix(&format!("/{MANIFEST}"))),
+        };
         let top = top.map(|top| format!("{}/", top.split('/').next().unwrap_or(top)));
         let top = top.unwrap_or_default();
         let mut files = BTreeMap::new();
@@ -500,20 +503,23 @@ pub(crate) fn with_crate(bundle: &Bundle, content: &Value, to: &Path) -> Result<
     written.map_err(|e| Failure::file(to, &e))
 }
 
-/// Copies an archive as it is, but for its crate.
+/// Copies the files of an archive as they are, but for its crate, and without the folder around
+/// them: programs look for the crate of a zip at its top.
 fn rewrite(bundle: &Bundle, text: &[u8], to: &Path) -> io::Result<()> {
-    let crate_index = bundle.files.get(CRATE).copied();
     let mut archive = ZipArchive::new(BufReader::new(File::open(&bundle.path)?))?;
     let mut out = zip::ZipWriter::new(File::create(to)?);
-    for index in 0..archive.len() {
+    let mut files: Vec<(usize, &str)> =
+        bundle.files.iter().map(|(name, index)| (*index, name.as_str())).collect();
+    files.sort_unstable();
+    for (index, name) in files {
         let file = archive.by_index_raw(index)?;
-        if Some(index) == crate_index {
+        if name == CRATE {
             let time = file.last_modified().unwrap_or_default();
             let options = zip::write::SimpleFileOptions::default().last_modified_time(time);
-            out.start_file(file.name()?.into_owned(), options)?;
+            out.start_file(name, options)?;
             out.write_all(text)?;
         } else {
-            out.raw_copy_file(file)?;
+            out.raw_copy_file_rename(file, name)?;
         }
     }
     out.finish()?.sync_all()
