@@ -25,7 +25,14 @@ impl Figure {
                 shown_alone(Track::of(shown.map(|residue| (residue.number as i64, residue))))
             }),
             "secondary_structure" | "surface_area" => {
-                shown_alone(through_system(measured(table), axis))
+                let points = figure.panels.iter().flat_map(|panel| &panel.lines);
+                let points = points.flat_map(|line| &line.points).map(|(residue, _)| *residue);
+                let (low, high) = points.fold((f64::INFINITY, f64::NEG_INFINITY), |range, at| {
+                    (at.min(range.0), at.max(range.1))
+                });
+                let is_shown = |number: &&i64| (low..=high).contains(&(**number as f64));
+                let numbers: Vec<i64> = measured(table).iter().filter(is_shown).copied().collect();
+                shown_alone(through_system(&numbers, axis))
             }
             _ => None,
         };

@@ -1,5 +1,7 @@
 //! Which figure shows a table.
 
+use std::ops::RangeInclusive;
+
 use molbox_analysis::{Column, Table, TableGroup, Values};
 
 use crate::layout::{COLORS, FOLDS};
@@ -202,8 +204,44 @@ fn secondary_fractions(table: &Table) -> Option<Figure> {
 }
 
 fn surface_of_residues(table: &Table) -> Option<Figure> {
-    let points = along_residues(table, table.numbers("area_angstrom2")?)?;
-    by_residue(table, "surface area", "Å²", vec![Line { name: None, points }])
+    let axis = Shown::of_most(numbers(table.column("residue")?)?);
+    let mut points = along_residues(table, table.numbers("area_angstrom2")?)?;
+    points.retain(|(residue, _)| residue.is_nan() || axis.range.contains(residue));
+    let figure = by_residue(table, "surface area", "Å²", vec![Line { name: None, points }])?;
+    Some(Figure { subtitle: figure.subtitle + &axis.remark, ..figure })
+}
+
+/// Residues that an axis shows.
+struct Shown {
+    range: RangeInclusive<f64>,
+    /// What it leaves out, to be appended to a subtitle.
+    remark: String,
+}
+
+impl Shown {
+    fn all(residues: &[f64]) -> Self {
+        let low = residues.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = residues.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { range: low..=high, remark: String::new() }
+    }
+
+    /// Those that stand together, if they are more than half. Ions have the numbers after all water:
+    /// with them, `!:HOH` left the 24 residues of two peptides a fortieth of an axis.
+    fn of_most(mut residues: Vec<f64>) -> Self {
+        residues.sort_by(f64::total_cmp);
+        residues.dedup();
+        let n = residues.len();
+        // Where a gap is wider than all residues, most of the axis would be empty.
+        let mut together = residues.chunk_by(|a, b| b - a <= n as f64);
+        let Some(most) = together.find(|part| 2 * part.len() > n && part.len() < n) else {
+            return Self::all(&residues);
+        };
+        let remark = match n - most.len() {
+            1 => "; a residue far off is in the table alone".to_owned(),
+            n_apart => format!("; {n_apart} residues far off are in the table alone"),
+        };
+        Self { remark, ..Self::all(most) }
+    }
 }
 
 /// Values of residues by their numbers through the whole system. Where a chain ends and where
@@ -336,14 +374,23 @@ fn residue_pairs(table: &Table, column: &str, label: &str) -> Option<Figure> {
     let values_of_pairs = table.numbers(column)?;
     let a = numbers(table.column("residue_a_number")?)?;
     let b = numbers(table.column("residue_b_number")?)?;
-    let all = || a.iter().chain(&b).copied();
-    let first = all().fold(f64::INFINITY, f64::min);
-    let n = (all().fold(0.0, f64::max) - first) as usize + 1;
+    let all: Vec<f64> = a.iter().chain(&b).copied().collect();
+    let mut axis = Shown::of_most(all.clone());
+    let is_within =
+        |shown: &Shown, a: &f64, b: &f64| shown.range.contains(a) && shown.range.contains(b);
+    // A ligand far off may be what a map is about.
+    let n_within = a.iter().zip(&b).filter(|(a, b)| is_within(&axis, a, b)).count();
+    if 2 * n_within <= a.len() {
+        axis = Shown::all(&all);
+    }
+    let first = *axis.range.start();
+    let n = (axis.range.end() - first) as usize + 1;
     if n > MAX_RESIDUES {
         return None;
     }
     let mut values = vec![f64::NAN; n * n];
-    for ((a, b), value) in a.iter().zip(&b).zip(values_of_pairs) {
+    let pairs = a.iter().zip(&b).zip(values_of_pairs);
+    for ((a, b), value) in pairs.filter(|((a, b), _)| is_within(&axis, a, b)) {
         let [i, j] = [a, b].map(|residue| (residue - first) as usize);
         values[i * n + j] = *value;
         values[j * n + i] = *value;
@@ -362,7 +409,7 @@ fn residue_pairs(table: &Table, column: &str, label: &str) -> Option<Figure> {
     };
     Some(Figure {
         title: title(table),
-        subtitle: both(table, "a", "b"),
+        subtitle: both(table, "a", "b") + &axis.remark,
         x_label: "residue".to_owned(),
         x_is_whole: true,
         map: Some(map),

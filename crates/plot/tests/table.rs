@@ -304,3 +304,58 @@ fn order_parameters_are_drawn_along_the_chains_that_names_tell() {
     assert_eq!(figure.x_label, "carbon with hydrogen, in the order of the table");
     assert_eq!(figure.panels[0].lines[0].points.len(), 3);
 }
+
+fn areas(residues: Vec<i64>) -> Table {
+    let names: Vec<&str> = residues.iter().map(|_| "A:ALA1").collect();
+    let areas = residues.iter().map(|residue| 100.0 + *residue as f64).collect();
+    let columns = vec![
+        column("name", None, texts(&names)),
+        column("residue", None, Values::Integers(residues)),
+        column("area_angstrom2", Some("Å²"), Values::Numbers(areas)),
+    ];
+    table("surface_area", &[("group", "!:HOH")], columns)
+}
+
+#[test]
+fn ions_behind_all_water_do_not_stretch_an_axis_of_residues() {
+    let figure = Figure::of(&areas((1..=24).chain(973..=980).collect())).unwrap();
+    let points = &figure.panels[0].lines[0].points;
+    let drawn = points.iter().filter(|(residue, _)| residue.is_finite());
+    assert_eq!(drawn.map(|(residue, _)| *residue).fold(0.0, f64::max), 24.0);
+    assert!(
+        figure.subtitle.ends_with("; 8 residues far off are in the table alone"),
+        "{}",
+        figure.subtitle
+    );
+    let both_halves = Figure::of(&areas((1..=10).chain(900..=909).collect())).unwrap();
+    let last = both_halves.panels[0].lines[0].points.last().unwrap().0;
+    assert_eq!(last, 909.0, "{}", both_halves.subtitle);
+    assert!(!both_halves.subtitle.contains("alone"), "{}", both_halves.subtitle);
+}
+
+fn contacts_of(pairs: &[(i64, i64)]) -> Table {
+    let of = |side: fn(&(i64, i64)) -> i64| Values::Integers(pairs.iter().map(side).collect());
+    let columns = vec![
+        column("residue_a_number", None, of(|pair| pair.0)),
+        column("residue_b_number", None, of(|pair| pair.1)),
+        column("occupancy", None, Values::Numbers(vec![0.5; pairs.len()])),
+    ];
+    table("contacts", &[("a", "!:HOH"), ("b", "!:HOH")], columns)
+}
+
+#[test]
+fn a_map_leaves_ions_far_off_to_the_table_unless_it_is_about_them() {
+    let mut pairs: Vec<(i64, i64)> = (1..20).map(|residue| (residue, residue + 1)).collect();
+    pairs.push((3, 973));
+    let figure = Figure::of(&contacts_of(&pairs)).unwrap();
+    let map = figure.map.unwrap();
+    assert_eq!((map.x, map.n_columns), ((0.5, 20.5), 20));
+    assert!(
+        figure.subtitle.ends_with("; a residue far off is in the table alone"),
+        "{}",
+        figure.subtitle
+    );
+    let to_ligand: Vec<(i64, i64)> = (1..20).map(|residue| (residue, 500)).collect();
+    let figure = Figure::of(&contacts_of(&to_ligand)).unwrap();
+    assert_eq!(figure.map.unwrap().x, (0.5, 500.5), "{}", figure.subtitle);
+}
