@@ -678,7 +678,7 @@ fn y_axis(panel: &Panel, height: f64) -> Axis {
     // What is never below zero is seen in proportion if that does not flatten it.
     let low = if low >= 0.0 && low < 0.5 * high { 0.0 } else { low };
     let range = widened(low, high, panel.is_whole, PADDING);
-    let ticks = Ticks::of(&range, (height / TICK_SPACING[1]) as usize, panel.is_whole);
+    let ticks = ticks(&range, (height / TICK_SPACING[1]) as usize, &panel.unit, panel.is_whole);
     Axis { label: label(&panel.y_label, &panel.unit, ticks.exponent), range, ticks }
 }
 
@@ -710,8 +710,12 @@ fn states_axis(States { y: (low, high), y_label, .. }: &States) -> Axis {
 /// An axis from here to there, without room on the sides.
 fn exact_axis((low, high): (f64, f64), text: &str, unit: &str, is_whole: bool, room: f64) -> Axis {
     let range = low..=high;
-    let ticks = Ticks::of(&range, (room / TICK_SPACING[0]) as usize, is_whole);
+    let ticks = ticks(&range, (room / TICK_SPACING[0]) as usize, unit, is_whole);
     Axis { label: label(text, unit, ticks.exponent), range, ticks }
+}
+
+fn ticks(range: &RangeInclusive<f64>, n: usize, unit: &str, is_whole: bool) -> Ticks {
+    if unit == "°" { Ticks::of_degrees(range, n) } else { Ticks::of(range, n, is_whole) }
 }
 
 /// Whether there is room for the labels, with half a label between two.

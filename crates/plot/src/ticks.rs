@@ -29,6 +29,22 @@ impl Ticks {
         let step = steps
             .find(|step| multiples(range, *step).len() >= 3)
             .unwrap_or_else(|| step((high - low) / (n + 4) as f64, is_whole));
+        Self::at_multiples(range, step)
+    }
+
+    /// At most so many intervals of a range of angles in degrees, at parts of a turn where it is
+    /// wide enough for them.
+    pub(crate) fn of_degrees(range: &RangeInclusive<f64>, n: usize) -> Self {
+        const PARTS: [f64; 5] = [30.0, 45.0, 60.0, 90.0, 180.0];
+        let fits = |step: &f64| (range.end() - range.start()) / step <= n as f64;
+        let mut fitting = PARTS.into_iter().filter(fits);
+        match fitting.find(|step| multiples(range, *step).len() >= 3) {
+            Some(step) => Self::at_multiples(range, step),
+            None => Self::of(range, n, false),
+        }
+    }
+
+    fn at_multiples(range: &RangeInclusive<f64>, step: f64) -> Self {
         let at = multiples(range, step);
         let largest = at.iter().fold(0.0_f64, |largest, tick| largest.max(tick.abs()));
         let exponent = if largest >= LARGE || (largest < SMALL && largest > 0.0) {
@@ -162,6 +178,8 @@ fn raised(c: char) -> char {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::RangeInclusive;
+
     use super::{Ticks, power};
 
     fn labels(low: f64, high: f64, is_whole: bool) -> Vec<String> {
@@ -204,6 +222,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn angles_have_ticks_at_parts_of_a_turn() {
+        let labels = |range: RangeInclusive<f64>, n| Ticks::of_degrees(&range, n).labels;
+        assert_eq!(labels(-180.0..=180.0, 4), ["−180", "−90", "0", "90", "180"]);
+        assert_eq!(labels(-180.0..=180.0, 6), ["−180", "−120", "−60", "0", "60", "120", "180"]);
+        assert_eq!(labels(-180.0..=180.0, 3), ["−180", "0", "180"]);
+        assert_eq!(labels(170.0..=176.0, 4), ["170", "172", "174", "176"]);
     }
 
     #[test]
