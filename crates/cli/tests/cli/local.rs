@@ -638,7 +638,10 @@ fn margins_are_drawn_and_tested_against_the_past() {
         fs::read_to_string(folder.path().join("past.csv")).unwrap().lines().count(),
         days + 1
     );
-    assert!(fs::read_to_string(folder.path().join("past.svg")).unwrap().contains("Kupiec"));
+    let past_days = fs::read_to_string(folder.path().join("past.svg")).unwrap();
+    assert!(past_days.contains("Kupiec"));
+    let at = |text: &str| past_days.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(at(">loss<") < at(">above the value at risk<"), "the dots are below the losses");
 
     let backtest = |from: &str, to: &str| {
         let days = ["--from", from, "--to", to, "--num-scenarios", "100", "--plot", "day.svg"];

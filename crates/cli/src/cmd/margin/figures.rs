@@ -179,13 +179,16 @@ pub(super) fn backtest(backtest: &Backtest, currency: &str) -> Figure {
             y_label: "loss".to_owned(),
             unit: currency.to_owned(),
             lines: vec![
-                line("initial margin", |day| day.initial_margin),
-                Line { name: Some("above the value at risk".to_owned()), points: dots.collect() },
-                line("value at risk", |day| day.value_at_risk),
                 line("loss", |day| day.loss),
+                line("initial margin", |day| day.initial_margin),
+                line("value at risk", |day| day.value_at_risk),
+                // Above the others, which would hide the few that it is about.
+                Line { name: Some("above the value at risk".to_owned()), points: dots.collect() },
             ],
             ..Panel::default()
         }],
+        // Okabe and Ito's, so that the dots are the only red ones.
+        colors: vec!["#56b4e9", "#0072b2", "#009e73", "#d55e00"],
         ..Figure::default()
     }
 }
