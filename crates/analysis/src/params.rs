@@ -1,5 +1,6 @@
 //! What is asked of a trajectory in words: masks as people write them, each at its place.
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -264,8 +265,11 @@ pub fn analyze_files(
 }
 
 impl Report {
-    /// The report with what parameters ask for on all its series together.
-    pub fn completed(self, params: &Params, control: &Control<'_>) -> Self {
+    /// The report with what parameters ask for on all its series together, and each warning once:
+    /// a mask of several analyses has one in each.
+    pub fn completed(mut self, params: &Params, control: &Control<'_>) -> Self {
+        let mut seen = BTreeSet::new();
+        self.warnings.retain(|warning| seen.insert(warning.to_string()));
         if params.without_convergence {
             self
         } else {

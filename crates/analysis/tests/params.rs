@@ -166,6 +166,20 @@ fn masks_warn_at_their_place() {
 }
 
 #[test]
+fn what_several_analyses_have_in_common_is_warned_of_once() {
+    let params = Params {
+        rmsd_masks: vec![texts(&["@CA"])],
+        rmsf_masks: texts(&["@CA"]),
+        gyration_masks: texts(&["@CA"]),
+        ..Params::default()
+    };
+    let report = analyzed(&mini(), &params).unwrap();
+    let warnings: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("@CA has atoms of 2 molecules"), "{warnings:?}");
+}
+
+#[test]
 fn a_mask_that_goes_on_into_the_water_is_pointed_out() {
     let warned = |mask: &str| {
         let params = Params { rmsf_masks: texts(&[mask]), ..Params::default() };
