@@ -81,7 +81,7 @@ impl Column {
 pub(super) struct Measured {
     /// Analysis, definition and unit, as cells of a table.
     pub(super) what: String,
-    /// The definition and the unit alone.
+    /// The definition, as short as an axis needs it, and the unit alone.
     pub(super) name: String,
     pub(super) unit: String,
     /// In ps, or the frames where there are no times.
@@ -160,8 +160,8 @@ fn measured(tables: &[Table]) -> Vec<Measured> {
         for column in &table.columns {
             let Some(values) = column.measured() else { continue };
             let unit = column.unit.clone().unwrap_or_default();
-            let name = readable(&column.definition);
-            let what = [table.title.as_str(), &name, &unit].map(escaped).join(" | ");
+            let name = column.definition.clone();
+            let what = [table.title.as_str(), &readable(&name), &unit].map(escaped).join(" | ");
             all.push(Measured { what, name, unit, times: times.clone(), has_times, values });
         }
     }
@@ -257,6 +257,19 @@ mod tests {
         let data: Data = serde_json::from_value(tables).unwrap();
         let found = Analysis::of(&data).measured;
         assert_eq!(found.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["RMSD"]);
+    }
+
+    #[test]
+    fn tables_have_the_word_for_a_mask_and_axes_are_short_enough_to_be_whole() {
+        let tables = json!({"tables": [
+            {"kind": "rmsd", "name": "rmsd", "title": "RMSD", "columns": [
+                {"name": "frame", "definition": "", "values": [0]},
+                {"name": "rmsd", "definition": "RMSD of @CA&@/C", "unit": "Å", "values": [1.0]}]},
+        ]});
+        let data: Data = serde_json::from_value(tables).unwrap();
+        let Measured { what, name, .. } = &Analysis::of(&data).measured[0];
+        assert_eq!(name, "RMSD of @CA&@/C");
+        assert_eq!(what, "RMSD | RMSD of the α-carbons (@CA&@/C) | Å");
     }
 
     #[test]
