@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"molbox/workflow"
@@ -70,7 +71,7 @@ func (c *Client) Upload(ctx context.Context, path string, options UploadOptions)
 	}
 	record, err := Post[workflow.FileRecord](ctx, c, "/submit/file/", registration)
 	var refusal *Refusal
-	if errors.As(err, &refusal) && refusal.Status == http.StatusUnprocessableEntity {
+	if errors.As(err, &refusal) && refusal.isOfFile() {
 		// It would be in the account's list for a day. Why it was refused is what is told, also when it stays.
 		_ = Delete(ctx, c, "/info/file/"+url.PathEscape(link.FileId))
 	}
@@ -78,6 +79,14 @@ func (c *Client) Upload(ctx context.Context, path string, options UploadOptions)
 		err = fmt.Errorf("%s: %w", path, ErrDamaged)
 	}
 	return record, err
+}
+
+// isOfFile tells whether a file that was sent is refused for what it is, or for a name that another has. One that is
+// refused for its identifier may be registered, by the same call.
+func (r *Refusal) isOfFile() bool {
+	isTaken := func(it workflow.ValidationError) bool { return len(it.Loc) > 0 && it.Loc[len(it.Loc)-1] == "name" }
+	return r.Status == http.StatusUnprocessableEntity ||
+		r.Status == http.StatusConflict && slices.ContainsFunc(r.Violations, isTaken)
 }
 
 // put sends a content to a link, which is a grant of its own and gets no key; the content's digest.

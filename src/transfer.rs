@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::workflow::Client;
-use crate::workflow::types::{AnalysedId, FileRecord, UploadLink};
+use crate::workflow::types::{AnalysedId, FileRecord, UploadLink, ValidationError};
 use crate::{Error, InvalidRequest, http};
 
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -294,7 +294,7 @@ impl<'a> Upload<'a> {
         match register.send().await {
             Ok(file) => Ok(file.into_inner()),
             Err(error) => {
-                if error.status().is_some_and(|status| status == 422) {
+                if is_unwanted(&error) {
                     // It would stay in the account's list for a day. What is told is why it was
                     // refused, also when it cannot be deleted.
                     let _ = client.file_delete().file_id(file_id).send().await;
@@ -302,6 +302,17 @@ impl<'a> Upload<'a> {
                 Err(error)
             }
         }
+    }
+}
+
+/// Whether a file that was sent is refused for what it is, or for a name that another has. One that is
+/// refused for its identifier may be registered, by the same call.
+fn is_unwanted(error: &Error) -> bool {
+    let is_taken = |it: &ValidationError| it.loc.last().is_some_and(|at| at.to_string() == "name");
+    match error.status().map(|status| status.as_u16()) {
+        Some(422) => true,
+        Some(409) => error.violations().iter().any(is_taken),
+        _ => false,
     }
 }
 

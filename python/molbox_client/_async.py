@@ -25,6 +25,7 @@ from ._errors import (
     TaskFailed,
     UnexpectedAnswer,
     WaitTimeout,
+    unwanted,
 )
 from ._http import (
     CHUNK_BYTES,
@@ -358,7 +359,7 @@ class AsyncClient:
                 "POST", "/submit/file/", json=registration, idempotency_key=idempotency_key
             )
         except Refused as error:
-            if error.status == httpx.codes.UNPROCESSABLE_ENTITY:
+            if unwanted(error):
                 await self._forget(registration["file_id"])
             raise
         return AsyncFile(self, record)

@@ -111,6 +111,15 @@ def _line(violation: dict[str, Any]) -> str:
     return f"{path}: {message}" if path else message
 
 
+def unwanted(error: Refused) -> bool:
+    """Whether a file that was sent is refused for what it is, or for a name that another has.
+
+    One that is refused for its identifier may be registered, by the same call.
+    """
+    taken = any((it.get("loc") or [None])[-1] == "name" for it in error.violations)
+    return error.status == 422 or (error.status == 409 and taken)
+
+
 class AuthenticationFailed(Refused):
     """No key, one that is no longer good, or one that may not do this."""
 

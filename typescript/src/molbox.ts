@@ -42,6 +42,10 @@ const LAST_POLL_MS = 5_000;
 /** How often a job is looked at while events of it come: a proxy may hold them back. */
 const POLL_BESIDE_EVENTS_MS = 15_000;
 
+/** Whether a file is refused for what it is, or for a taken name; for its identifier, this call may have registered it. */
+const isUnwanted = ({ status, violations }: RefusedError): boolean =>
+  status === 422 || (status === 409 && violations.some(({ loc }) => loc.at(-1) === "name"));
+
 export class Molbox extends Client<WorkflowPaths> {
   /** Uploads a content and registers it; what the service has got is compared with what was sent. */
   async upload(
@@ -63,7 +67,7 @@ export class Molbox extends Client<WorkflowPaths> {
     const registration = { file_id: link.file_id, format: extension, name: name ?? usualName(file, ending), type };
     const registered = await this.post("/submit/file/", { body: registration, signal }).catch(async (error: unknown) => {
       // It would be in the account's list for a day. What is thrown is why it was refused, also when it stays.
-      if (error instanceof RefusedError && error.status === 422) {
+      if (error instanceof RefusedError && isUnwanted(error)) {
         await this.delete("/info/file/{file_id}", { path: { file_id: link.file_id } }).catch(() => undefined);
       }
       throw error;
