@@ -183,8 +183,8 @@ fn parsed() -> Result<Cli, ExitCode> {
     parsed.map_err(|error| {
         let status = error.exit_code();
         let mut command = Cli::command().color(color).mut_args(|argument| argument.env(None));
-        // Clap takes what the environment sets for something that was given: it repeats it in the usage, and does
-        // not show the help of a command that is given alone.
+        // Clap takes what the environment sets for something that was given: it repeats it in the
+        // usage, and does not show the help of a command that is given alone.
         let error = command.try_get_matches_from_mut(std::env::args_os()).err().unwrap_or(error);
         let shown = match error.kind() {
             ErrorKind::MissingSubcommand => help(&mut command).unwrap_or(error),

@@ -128,8 +128,8 @@ impl Output {
         self.text(&hung(text, 0, 0, self.width))
     }
 
-    /// What is wrong with a command: as a failure that a program reads, or, where somebody wants colours or looks,
-    /// in the words of who has parsed it.
+    /// What is wrong with a command: as a failure that a program reads, or, where somebody wants
+    /// colours or looks, in the words of who has parsed it.
     pub(crate) fn misused(&self, error: &clap::Error) {
         let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if self.fails_in_json() && !self.color_remarks && !is_help {
