@@ -197,5 +197,5 @@ def _check(
         state = context.getState(positions=True, energy=True, forces=True)
     findings = check.check(task, modeller.topology, system, state, account)
     energy = state.getPotentialEnergy().value_in_unit(unit.kilojoule_per_mole)
-    task.log(f"potential energy {energy:.0f} kJ/mol; {findings}")
+    task.log(f"potential energy {energy:.0f} kJ/mol; {findings.line()}")
     return context.getState(positions=True), findings

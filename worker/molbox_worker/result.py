@@ -264,6 +264,20 @@ class Findings:
     largest_force: LargestForce
     residues: dict[str, int]
 
+    def line(self) -> str:
+        """All of it in a line of the log."""
+        found = []
+        if bond := self.longest_bond:
+            length = f"{bond.length:.4f} nm, {bond.ratio:.2f} times that of the force field"
+            found.append(f"longest bond {' to '.join(bond.atoms)}: {length}")
+        if contact := self.closest_contact:
+            apart = f"{contact.distance:.3f} nm, {contact.ratio:.2f} of the sum of their radii"
+            found.append(f"closest atoms {' and '.join(contact.atoms)}: {apart}")
+        force = self.largest_force
+        found.append(f"largest force {force.force:.3g} kJ/mol/nm on {force.atom}")
+        found.append("residues " + ", ".join(f"{kind} {number}" for kind, number in self.residues.items()))
+        return "; ".join(found)
+
 
 @dataclass(frozen=True)
 class SystemSummary:

@@ -59,6 +59,14 @@ def test_the_summary_counts_what_is_in_the_box(villin: Directory) -> None:
     assert 0.85 < summary["density"] < 1.05
     vectors = np.array(summary["box_vectors"])
     assert summary["volume"] == pytest.approx(abs(np.linalg.det(vectors)), rel=1e-5)
+    # The log says of the check what the summary does, in words.
+    [line] = [line for line in villin.log().splitlines() if "potential energy" in line]
+    bond, force = summary["check"]["longest_bond"], summary["check"]["largest_force"]
+    assert f"; longest bond {' to '.join(bond['atoms'])}: {bond['length']:.4f} nm, " in line
+    assert line.endswith(
+        f"; largest force {force['force']:.3g} kJ/mol/nm on {force['atom']}; residues kept 36, "
+        "replaced 0, removed 0, built 0"
+    )
 
 
 def test_hydrogens_follow_the_ph(builder: Callable[..., Directory]) -> None:

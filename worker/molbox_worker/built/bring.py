@@ -170,7 +170,7 @@ def _checked(
         context.setPositions(relax.in_box(task, system, state, np.zeros((0, 3))))
         state = context.getState(positions=True, energy=True, forces=True)
     findings = check.check(task, topology, system, state, Account(), is_neutral=False)
-    task.log(f"potential energy {state.getPotentialEnergy()._value:.0f} kJ/mol; {findings}")
+    task.log(f"potential energy {state.getPotentialEnergy()._value:.0f} kJ/mol; {findings.line()}")
     kept = context.getState(positions=True)
     _try_minimising(context)
     return kept, findings
