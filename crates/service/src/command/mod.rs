@@ -29,7 +29,8 @@ use crate::analyze;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{
-    AccountRow, Db, Deed, Entry, Identity, NewKey, NotLinked, Search, Uninvited, Unlinked, Whole,
+    AccountRow, Db, Deed, Entry, Identity, NewKey, NotLinked, Search, Uninvited, Unlinked, Used,
+    Whole,
 };
 use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
@@ -254,8 +255,8 @@ struct ChangeOptions {
     /// `user`, or `admin`, who manages accounts.
     #[arg(long, value_parser = ["user", "admin"], hide_possible_values = true)]
     role: Option<String>,
-    /// Tasks that it may have queued or running at a time, 0 for any number. It replaces the
-    /// account's own limits, as `--bytes` and `--hours` do.
+    /// Tasks that it may have queued or running at a time, 0 for any number. Limits that are not
+    /// named stay as they are.
     #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     open_tasks: Option<i64>,
     /// Most that it may hold, in bytes or as `200GB`, 0 for any number.
@@ -269,14 +270,14 @@ struct ChangeOptions {
     /// served twice as long as one of weight 1.
     #[arg(long, value_name = "N", value_parser = weight, allow_negative_numbers = true)]
     weight: Option<i64>,
-    /// The service's limits instead of its own.
+    /// The service's limits instead of all of its own.
     #[arg(long, conflicts_with_all = ["open_tasks", "bytes", "hours"])]
     service_limits: bool,
 }
 
 impl ChangeOptions {
-    /// The change, as a request has it.
-    fn request(self) -> serde_json::Value {
+    /// The change of an account that uses this, as a request has it: with all limits of its own.
+    fn request(self, used: Option<&Used>) -> serde_json::Value {
         // The weight is no part of the request.
         let Self { role, open_tasks, bytes, hours, service_limits, weight: _ } = self;
         let mut change = json!({});
@@ -286,9 +287,16 @@ impl ChangeOptions {
         if service_limits {
             change["limits"] = json!({});
         }
-        for (limit, value) in [("open_tasks", open_tasks), ("bytes", bytes), ("hours", hours)] {
-            if let Some(value) = value {
-                change["limits"][limit] = value.into();
+        if open_tasks.or(bytes).or(hours).is_some() {
+            let own = |limit: fn(&Used) -> Option<i64>| used.and_then(limit);
+            for (limit, value) in [
+                ("open_tasks", open_tasks.or(own(|used| used.most_open_tasks))),
+                ("bytes", bytes.or(own(|used| used.most_bytes))),
+                ("hours", hours.or(own(|used| used.most_hours))),
+            ] {
+                if let Some(value) = value {
+                    change["limits"][limit] = value.into();
+                }
             }
         }
         change
@@ -670,7 +678,9 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
                     bail!("there is no account named {name}");
                 }
             }
-            change_account(db, clock, &name, &change.request()).await?;
+            let account = db.account(&name).await?;
+            let used = account.as_ref().map(|account| &account.used);
+            change_account(db, clock, &name, &change.request(used)).await?;
         }
         AccountCommand::Webhook { name, url, off: _ } => {
             let action = if url.is_some() { "webhook_set" } else { "webhook_unset" };

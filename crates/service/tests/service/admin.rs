@@ -333,6 +333,11 @@ async fn limits_of_an_account_s_own_hold_in_place_of_the_service_s() {
     assert!(refused.contains("has 2 tasks"), "{refused}");
     service.command(&["account", "change", "ada", "--open-tasks", "0"]);
     submit(&ada).await.unwrap();
+    // A limit that is not named stays.
+    service.command(&["account", "change", "ada", "--hours", "200"]);
+    let said = service.command(&["account", "change", "ada", "--bytes", "5GB"]);
+    let own = "open tasks without a limit\tbytes 5000000000\thours 200";
+    assert!(said.contains(own), "{said}");
     let said = service.command(&["account", "change", "ada", "--service-limits"]);
     assert!(said.ends_with("\tactive"), "{said}");
     assert!(submit(&ada).await.is_err());
