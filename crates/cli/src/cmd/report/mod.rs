@@ -18,7 +18,8 @@ use base64::prelude::BASE64_STANDARD;
 use molbox::Finite;
 use molbox::run::Run;
 use molbox::workflow::types::{
-    AnalysisRecord, JobRecord, JobSettings, StageResult, SystemRecord, SystemSettings,
+    AnalysisRecord, AnalysisSettings, JobRecord, JobSettings, StageResult, SystemRecord,
+    SystemSettings,
 };
 use molbox_analysis::{ResidueAxis, Series, Structure};
 use pulldown_cmark::{Event, Options, Parser, Tag, html};
@@ -168,6 +169,20 @@ impl Found {
     }
 }
 
+/// A warning about a mask with the mask itself, for who reads it has no fields of a request:
+/// `rmsd_masks[0][0]: …` as ``rmsd of `:HOH`: …``.
+fn with_mask(message: &str, request: &AnalysisSettings) -> String {
+    let of_mask = || {
+        let (place, said) = message.split_once(": ")?;
+        let analysis = place.split_once("_masks[")?.0;
+        let request = serde_json::to_value(request).ok()?;
+        let pointer = format!("/{}", place.replace('[', "/").replace(']', ""));
+        let mask = request.pointer(&pointer)?.as_str()?;
+        Some(format!("{} of `{mask}`: {said}", analysis.replace('_', " ")))
+    };
+    of_mask().unwrap_or_else(|| message.to_owned())
+}
+
 /// What to know before anything else: the service's warnings, and what was too short.
 fn warnings(
     system: &SystemRecord,
@@ -176,11 +191,14 @@ fn warnings(
     found: &[Found],
 ) -> Vec<String> {
     let of_jobs = jobs.iter().flat_map(|job| &job.warnings);
-    let of_analyses = analyses.into_iter().flat_map(|analysis| &analysis.warnings);
+    let of_analyses = analyses.into_iter().flat_map(|analysis| {
+        analysis.warnings.iter().map(|warning| with_mask(&warning.message, &analysis.request))
+    });
+    let others = system.warnings.iter().chain(of_jobs).map(|warning| warning.message.clone());
     let mut warnings: Vec<String> = Vec::new();
-    for warning in system.warnings.iter().chain(of_jobs).chain(of_analyses) {
-        if !warnings.contains(&warning.message) {
-            warnings.push(warning.message.clone());
+    for warning in others.chain(of_analyses) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
         }
     }
     let of = |n: usize| (found.len() > 1).then_some(n);
@@ -526,7 +544,7 @@ mod tests {
         };
         let [first, second] = ["frame 3 left out", "frame 7 left out"].map(analysis);
         let warnings = warnings(&system, &[], vec![&first, &second], &[]);
-        let expected = ["rmsd_masks[0][0]: water, too", "frame 3 left out", "frame 7 left out"];
+        let expected = ["rmsd of `@CA`: water, too", "frame 3 left out", "frame 7 left out"];
         assert_eq!(warnings, expected);
     }
 
