@@ -33,8 +33,13 @@ pub fn portal_where_possible() -> Result<Option<Node>> {
     })
 }
 
-/// Runs the portal's tests: those of its parts, and its whole in a browser where there is one.
-pub fn test(node: &Node) -> Result<()> {
+/// Runs the portal's tests, if it could be built: those of its parts, and its whole in a browser
+/// where there is one.
+pub fn test_where_possible() -> Result<()> {
+    where_possible("the portal's tests", Node::find(), |node| test(&node)).map(drop)
+}
+
+fn test(node: &Node) -> Result<()> {
     run(&mut node.node(&["--test", "test/*.test.ts"]))?;
     let Some(chromium) = chromium() else {
         println!("skipped: the portal in a browser: no chromium");

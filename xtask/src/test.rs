@@ -27,6 +27,7 @@ const CONFORMANCE_SECONDS: u64 = 80;
 pub enum Lane {
     Code,
     Worker,
+    Crates,
     Backends,
     Clients,
 }
@@ -36,6 +37,7 @@ impl Lane {
         match self {
             Self::Code => "code",
             Self::Worker => "worker",
+            Self::Crates => "crates",
             Self::Backends => "backends",
             Self::Clients => "clients",
         }
@@ -46,6 +48,12 @@ impl Lane {
         let python = python::environment()?;
         match self {
             Self::Code => {
+                step("linters of the document", lint::lint_where_possible)?;
+                // Before the service is compiled, which contains them.
+                step("building the portal", portal::portal_where_possible)?;
+                step("the site", docs::site)?;
+                step("document and derived files", || regenerate::regenerate(true))?;
+                step("the document since the last release", spec::since_release)?;
                 step("lints", lints)?;
                 step("the packages as strangers use them", packages::packages)?;
                 step("building the tests", || {
@@ -53,6 +61,7 @@ impl Lane {
                 })
             }
             Self::Worker => step("the worker", || worker(&python)),
+            Self::Crates => step("the crates", || crates(&python)),
             Self::Backends => {
                 for backend in Backend::ALL {
                     let name = format!("the service on {}", backend.name());
@@ -61,6 +70,7 @@ impl Lane {
                 Ok(())
             }
             Self::Clients => {
+                step("the portal", portal::test_where_possible)?;
                 step("the Python client", || python_client(&python))?;
                 step("assistants", mcp::assistant)?;
                 step("the commands of the pages", || docs::run(false))?;
@@ -77,32 +87,10 @@ pub fn test() -> Result<()> {
     let start = Instant::now();
     step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
     step("invariants", tidy::tidy)?;
-    step("linters of the document", lint::lint_where_possible)?;
-    // Before the service is compiled, which contains them.
-    let node = step("building the portal", portal::portal_where_possible)?;
-    step("the site", docs::site)?;
-    step("document and derived files", || regenerate::regenerate(true))?;
-    step("the document since the last release", spec::since_release)?;
-    // Here, for both lanes would make it.
-    let python = python::environment()?;
+    // Here, for each lane would make it.
+    python::environment()?;
     beside(&[Lane::Code, Lane::Worker])?;
-    // The service's tests start workers with this interpreter.
-    step("the crates", || {
-        let mut tests = cargo();
-        tests.args(["test", "--workspace", "--"]).env("MOLBOX_TEST_PYTHON", &python);
-        // Those of the service wait for processes most of their time.
-        let n_cores = thread::available_parallelism()?.get();
-        tests.arg(format!("--test-threads={}", 2 * n_cores));
-        for (names, why) in cannot_run(&python)? {
-            println!("skipped: {names}: {why}");
-            tests.args(["--skip", names]);
-        }
-        run(&mut tests)
-    })?;
-    if let Some(node) = &node {
-        step("the portal", || portal::test(node))?;
-    }
-    beside(&[Lane::Backends, Lane::Clients])?;
+    beside(&[Lane::Crates, Lane::Backends, Lane::Clients])?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
@@ -144,6 +132,20 @@ fn lints() -> Result<()> {
         run(cargo().arg("clippy").args(what).args(["--quiet", "--", "--deny", "warnings"]))?;
     }
     Ok(())
+}
+
+/// The crates; the service's tests start workers with this interpreter.
+fn crates(python: &Path) -> Result<()> {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--"]).env("MOLBOX_TEST_PYTHON", python);
+    // Those of the service wait for processes most of their time.
+    let n_cores = thread::available_parallelism()?.get();
+    tests.arg(format!("--test-threads={}", 2 * n_cores));
+    for (names, why) in cannot_run(python)? {
+        println!("skipped: {names}: {why}");
+        tests.args(["--skip", names]);
+    }
+    run(&mut tests)
 }
 
 /// The worker: checked, and tested with this interpreter.
