@@ -180,9 +180,10 @@ fn line(columns: &[(usize, usize)], row: &[String]) -> String {
     line.trim_end().to_owned()
 }
 
-/// A text that stays on its line.
+/// A text that stays on its line, and does not turn round what follows it there.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    let is_direction_mark = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if c.is_control() || is_direction_mark(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -197,6 +198,13 @@ mod tests {
 
     const ROWS: [[&str; 4]; 2] =
         [["ada", "admin", "2026-11-26 07:50:12Z", "hours 200"], ["grüße ✓", "user", "-", ""]];
+
+    #[test]
+    fn a_name_breaks_no_line_and_turns_none_round() {
+        assert_eq!(printable("ada\n\u{1b}[2J"), "ada??[2J");
+        assert_eq!(printable("ada\u{202e}nimda\u{2066}"), "ada?nimda?");
+        assert_eq!(printable("עדה ✓"), "עדה ✓");
+    }
 
     #[test]
     fn columns_have_heads_and_begin_below_each_other() {
