@@ -90,7 +90,7 @@ pub fn test() -> Result<()> {
     // Here, for each lane would make it.
     python::environment()?;
     beside(&[&[Lane::Code], &[Lane::Worker]])?;
-    // Three at once would be a load at which browsers and servers run out of time.
+    // With three tracks on two cores the portal's tests took three times as long.
     beside(&[&[Lane::Crates], &[Lane::Backends, Lane::Clients]])?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
