@@ -541,6 +541,9 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// It is away, or died while it was asked.
+const AWAY: &str = "; its controller does not answer: SLURM_CONF names its configuration";
+
 /// The setting that a refusal is about.
 fn remedy(text: &str) -> &'static str {
     let text = text.to_lowercase();
@@ -563,10 +566,11 @@ fn remedy(text: &str) -> &'static str {
         ),
         ("unrecognized option", "; set tasks.slurm.options to what this sbatch knows"),
         ("invalid option", "; set tasks.slurm.options to what this sbatch knows"),
-        (
-            "unable to contact",
-            "; its controller does not answer: SLURM_CONF names its configuration",
-        ),
+        ("unable to contact", AWAY),
+        ("zero bytes", AWAY),
+        ("connection reset", AWAY),
+        ("socket error", AWAY),
+        ("socket timed out", AWAY),
         ("configuration source", "; SLURM_CONF names its configuration"),
     ];
     settings.iter().find(|(words, _)| text.contains(words)).map_or("", |(_, remedy)| remedy)

@@ -452,7 +452,8 @@ fn nothing_is_concluded_while_the_controller_is_away() {
         cluster.save();
         cluster.kill("slurmctld");
         bench.becomes(&attempt, |status| *status == Status::Unknown).await;
-        assert!(bench.executors.trouble().unwrap().contains("controller"));
+        let trouble = bench.executors.trouble().unwrap();
+        assert!(trouble.contains("controller"), "{trouble}");
         assert!(bench.executors.place(Lane::Workers, 0, |_| false).is_none());
         cluster.restart("slurmctld");
         bench.becomes(&attempt, |status| *status == Status::Running).await;
