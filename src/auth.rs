@@ -15,11 +15,14 @@ impl ApiKey {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when it is empty or holds what no header can.
+    /// [`Error::Invalid`] when it is empty, has white space inside, or holds what no header can.
     pub fn new(key: &str) -> Result<Self, Error> {
         let key = key.trim();
         if key.is_empty() {
             return Err(Error::argument("api_key", "is empty"));
+        }
+        if key.contains(char::is_whitespace) {
+            return Err(Error::argument("api_key", "has white space inside: is it more than one?"));
         }
         // The text of a wrong key stays out of the message.
         let mut value = HeaderValue::from_str(key)
