@@ -225,7 +225,11 @@ enum AccountCommand {
     /// Show what an account uses and may, and its keys.
     Show { name: String },
     /// Change the role of an account, its weight, or the limits of its own.
-    #[command(visible_alias = "limit")]
+    #[command(
+        visible_alias = "limit",
+        // With each of the options, of which one has to be there, it is longer than a line.
+        override_usage = "molboxd account change [OPTIONS] <NAME>"
+    )]
     Change {
         name: String,
         #[command(flatten)]
