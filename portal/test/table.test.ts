@@ -58,11 +58,13 @@ test("lipids have a line for each name, over carbons", () => {
   assert.deepEqual(plot?.lines, [{ name: "PA", x: [1, 2], y: [0.2, 0.1] }, { name: "OL", x: [1], y: [0.3] }]);
 });
 
-test("errors by the length of blocks name what was measured once, without its unit", () => {
+test("errors by the length of blocks say what was measured on which masks", () => {
   const [first, second] = plotsOf(table("block_averages", {
-    table: ["rmsd", "gyration"], column: ["rmsd_angstrom", "radius_angstrom"], unit: ["Å", "Å"], block_ps: [1, 1], standard_error: [0.1, 0.2],
+    table: ["rmsd", "rmsd_2"], column: ["rmsd_angstrom", "rmsd_angstrom"], measured: ["RMSD: @CA", "RMSD: :1-5,9"], unit: ["Å", "Å"],
+    block_ps: [1, 1], standard_error: [0.1, 0.2],
   }));
-  assert.deepEqual([first?.y, second?.y], [{ name: "error of rmsd", unit: "Å" }, { name: "error of gyration, radius", unit: "Å" }]);
+  assert.deepEqual([first?.lines[0]?.name, second?.lines[0]?.name], ["RMSD: @CA", "RMSD: :1-5,9"]);
+  assert.deepEqual(first?.y, { name: "error", unit: "Å" });
 });
 
 test("what has no course is not drawn", () => {

@@ -160,7 +160,7 @@ impl Correlator {
 
 /// A series of a report.
 struct Series<'a> {
-    table: &'a str,
+    table: &'a Table,
     column: &'a Column,
     values: Vec<f64>,
 }
@@ -211,17 +211,29 @@ fn series(table: &Table, n_analyzed: usize) -> Vec<Series<'_>> {
             Values::Integers(values) => values.iter().map(|value| *value as f64).collect(),
             Values::Texts(_) => return None,
         };
-        Some(Series { table: &table.name, column, values })
+        Some(Series { table, column, values })
     });
     series.collect()
+}
+
+/// What a series is of. Of several angles or fits each column tells its own mask.
+fn measured(series: &Series<'_>) -> String {
+    let definition = &series.column.definition;
+    let labels = series.table.groups.iter().map(|group| group.label.as_str());
+    let labels: Vec<&str> = labels.filter(|label| !definition.contains(label)).collect();
+    if labels.is_empty() || labels.len() < series.table.groups.len() {
+        return definition.clone();
+    }
+    format!("{definition}: {}", labels.join(", "))
 }
 
 /// Which series a row is of.
 fn named(series: &[&Series<'_>]) -> Vec<Column> {
     let text = |f: &dyn Fn(&Series<'_>) -> String| series.iter().map(|one| f(one)).collect();
     vec![
-        Column::texts("table", "the table it stands in", text(&|one| one.table.to_owned())),
+        Column::texts("table", "the table it stands in", text(&|one| one.table.name.clone())),
         Column::texts("column", "its column there", text(&|one| one.column.name.clone())),
+        Column::texts("measured", "what that is, and of which masks", text(&measured)),
         Column::texts(
             "unit",
             "unit of its mean, deviation and error",

@@ -526,6 +526,7 @@ fn cluster_course(table: &Table) -> Option<Figure> {
 fn block_errors(table: &Table) -> Option<Figure> {
     let tables = texts(table.column("table")?)?;
     let columns = texts(table.column("column")?)?;
+    let measured = texts(table.column("measured")?)?;
     let units = texts(table.column("unit")?)?;
     let errors = table.numbers("standard_error")?;
     let (x_label, x_unit, along) = match table.numbers("block_ps") {
@@ -546,7 +547,7 @@ fn block_errors(table: &Table) -> Option<Figure> {
             y_label: "error".to_owned(),
             unit: units[first].clone(),
             lines: vec![Line {
-                name: Some(format!("{}, {}", tables[first], columns[first])),
+                name: Some(measured[first].clone()),
                 points: of_series.iter().map(|row| (along[*row], errors[*row])).collect(),
             }],
             ..Panel::default()

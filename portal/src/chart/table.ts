@@ -172,23 +172,22 @@ function lipidOrder(table: Table): Plot[] {
 
 /** Errors by the length of blocks, a plot for each series, as units differ. */
 function blockErrors(table: Table): Plot[] {
-  const [tables, columns, units, errors] = columnsNamed(table, "table", "column", "unit", "standard_error");
+  const [tables, columns, measured, units, errors] = columnsNamed(table, "table", "column", "measured", "unit", "standard_error");
   const [times, frames] = columnsNamed(table, "block_ps", "block_frames");
   const along = times ?? frames;
-  if (!tables || !columns || !units || !errors || !along) return [];
+  if (!tables || !columns || !measured || !units || !errors || !along) return [];
   const x = times ? { name: "time of a block", unit: "ps" } : { name: "frames of a block" };
-  const series = new Map<string, { unit: string; x: number[]; y: (number | null)[] }>();
+  const series = new Map<string, { name: string; unit: string; x: number[]; y: (number | null)[] }>();
   const places = numbersOf(along);
   numbersOf(errors).forEach((error, i) => {
-    const [from, quantity] = [String(tables.values[i]), wordsOf(String(columns.values[i]))];
-    const name = from === quantity ? quantity : `${from}, ${quantity}`;
-    const line = series.get(name) ?? { unit: String(units.values[i] ?? ""), x: [], y: [] };
+    const key = `${tables.values[i]},${columns.values[i]}`;
+    const line = series.get(key) ?? { name: String(measured.values[i]), unit: String(units.values[i] ?? ""), x: [], y: [] };
     line.x.push(places[i] ?? NaN);
     line.y.push(error);
-    series.set(name, line);
+    series.set(key, line);
   });
-  return [...series].slice(0, MOST_PLOTS).map(([name, { unit, x: at, y }]) => (
-    { title: `${table.title}: ${name}`, x, y: { name: `error of ${name}`, unit }, lines: [{ name, x: at, y }] }));
+  return [...series.values()].slice(0, MOST_PLOTS).map(({ name, unit, x: at, y }) => (
+    { title: `${table.title}: ${name}`, x, y: { name: "error", unit }, lines: [{ name, x: at, y }] }));
 }
 
 /** Lines of one kind, as many in a plot as there are colours. */
