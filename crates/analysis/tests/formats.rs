@@ -783,3 +783,32 @@ fn distances_in_masks_are_those_of_the_first_frame_where_a_topology_has_no_posit
         Params { gyration_masks: vec![format!("@{}", by_number.join(","))], ..Params::default() };
     assert_eq!(found, column(&file("pep.prmtop"), &[file("pep.trr")], &params));
 }
+
+/// Amber's lipids are three residues, glycans one for each sugar.
+#[test]
+fn residues_of_no_chain_are_bonded_by_distance() {
+    let line = |n: usize, name: &str, residue: &str, number: usize, x: f64| {
+        format!(
+            "HETATM{n:>5}  {name:<3} {residue:<3} A{number:>4}    {x:>8.3}   0.000   0.000  1.00  0.00\
+             {:>12}\n",
+            &name[..1]
+        )
+    };
+    let molecules = |third: f64| {
+        let text = [
+            line(1, "C1", "PA", 1, 0.0),
+            line(2, "C2", "PC", 2, 1.53),
+            line(3, "O3", "OL", 3, third),
+            line(4, "O", "HOH", 4, third + 1.5),
+        ];
+        Structure::from_pdb(&text.concat()).unwrap().topology.n_molecules()
+    };
+    assert_eq!([molecules(1.53 + 1.43), molecules(1.53 + 1.8)], [2, 3]);
+}
+
+#[test]
+fn selenium_without_its_column_is_no_sulfur() {
+    let line = "HETATM    1 SE   MSE A   1       0.000   0.000   0.000  1.00  0.00\n";
+    let topology = Structure::from_pdb(line).unwrap().topology;
+    assert_eq!(topology.atom(0).element.unwrap().symbol(), "Se");
+}

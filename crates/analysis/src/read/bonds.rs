@@ -2,15 +2,17 @@
 //!
 //! Heavy atoms of standard residues are bonded by their names, those of others, and such as have
 //! unknown names, by their distances if the file says nothing of them. A hydrogen or virtual site
-//! belongs to the nearest heavy atom of its residue. Chains go on from residue to residue, and
-//! cysteines pair up.
+//! belongs to the nearest heavy atom of its residue. Chains go on from residue to residue, cysteines
+//! pair up, and what is no amino acid, nucleotide or water is bonded to other residues by distance:
+//! sugars, and lipids that Amber splits into head and tails.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use super::structure::Parts;
 use crate::cell::{norm, sub};
-use crate::topology::Residue;
+use crate::neighbours::{Cloud, Neighbours};
+use crate::topology::{Residue, WATER};
 use crate::{Cell, Element};
 
 const AMINO_ACIDS: [&str; 34] = [
@@ -56,6 +58,12 @@ const LONGEST_DISULFIDE: f64 = 2.5;
 /// How much longer a bond may be than the sum of the radii.
 const TOLERANCE: f64 = 0.45;
 
+/// The same between residues, where a model may have atoms closer than they can be.
+const TOLERANCE_BETWEEN: f64 = 0.25;
+
+/// No bond between residues is longer than this, in Å.
+const LONGEST_BETWEEN: f64 = 2.5;
+
 /// Adds the bonds that follow from names and distances to those that the file gives.
 pub(super) fn complete(parts: &Parts<'_>, cell: Option<&Cell>, bonds: &mut Vec<[u32; 2]>) {
     let mut given = vec![false; parts.atoms.len()];
@@ -90,6 +98,7 @@ pub(super) fn complete(parts: &Parts<'_>, cell: Option<&Cell>, bonds: &mut Vec<[
         before = Some((atoms, residue, family));
     }
     search.pairs_closer(&sulfurs, |_, _| LONGEST_DISULFIDE, bonds);
+    search.between_residues(bonds);
 }
 
 /// Residues whose bonds are known by name.
@@ -128,7 +137,9 @@ impl Search<'_> {
             Family::AminoAcid => self.standard(&heavy, AMINO_ACID_BONDS, bonds),
             Family::Nucleotide => self.standard(&heavy, NUCLEOTIDE_BONDS, bonds),
             Family::Other if heavy.iter().any(|atom| self.given[*atom]) => {}
-            Family::Other => self.pairs_closer(&heavy, |a, b| self.longest_bond(a, b), bonds),
+            Family::Other => {
+                self.pairs_closer(&heavy, |a, b| self.longest_bond(a, b, TOLERANCE), bonds)
+            }
         }
         if light.len() + heavy.len() > MAX_GUESSED {
             return;
@@ -151,7 +162,9 @@ impl Search<'_> {
         if heavy.len() > 1 && heavy.iter().any(|atom| is_left(*atom)) {
             self.pairs_closer(
                 heavy,
-                |a, b| if is_left(a) || is_left(b) { self.longest_bond(a, b) } else { 0.0 },
+                |a, b| {
+                    if is_left(a) || is_left(b) { self.longest_bond(a, b, TOLERANCE) } else { 0.0 }
+                },
                 bonds,
             );
         }
@@ -193,6 +206,42 @@ impl Search<'_> {
         }
     }
 
+    /// Bonds of residues of no family to others, but for such as the file itself bonds.
+    fn between_residues(&self, bonds: &mut Vec<[u32; 2]>) {
+        let residue = |atom: usize| self.parts.atoms[atom].residue;
+        let is_other: Vec<bool> = self
+            .parts
+            .residues
+            .iter()
+            .map(|one| Family::of(one.name) == Family::Other && !WATER.contains(&one.name))
+            .collect();
+        if !is_other.contains(&true) {
+            return;
+        }
+        let is_heavy = |atom: &usize| self.element(*atom).is_some_and(|e| e != Element::H);
+        let is_water = |atom: &usize| WATER.contains(&self.residue(*atom));
+        let atoms: Vec<usize> =
+            (0..self.parts.atoms.len()).filter(|atom| is_heavy(atom) && !is_water(atom)).collect();
+        let place =
+            |k: usize| atoms.iter().map(|atom| self.parts.positions[*atom][k] as f32).collect();
+        let cloud = Cloud { x: place(0), y: place(1), z: place(2) };
+        let known: HashSet<[u32; 2]> =
+            bonds.iter().flat_map(|[a, b]| [[*a, *b], [*b, *a]]).collect();
+        Neighbours::default().pairs_within(&cloud, self.cell, LONGEST_BETWEEN, |i, j| {
+            let [a, b] = [atoms[i.min(j)], atoms[i.max(j)]];
+            let is_guessed =
+                [a, b].into_iter().any(|atom| is_other[residue(atom)] && !self.given[atom]);
+            let pair = [a as u32, b as u32];
+            if residue(a) != residue(b)
+                && is_guessed
+                && self.distance(a, b) < self.longest_bond(a, b, TOLERANCE_BETWEEN)
+                && !known.contains(&pair)
+            {
+                bonds.push(pair);
+            }
+        });
+    }
+
     fn pairs_closer(
         &self,
         atoms: &[usize],
@@ -214,9 +263,9 @@ impl Search<'_> {
         norm(self.cell.map_or(apart, |cell| cell.nearest(apart)))
     }
 
-    fn longest_bond(&self, a: usize, b: usize) -> f64 {
+    fn longest_bond(&self, a: usize, b: usize, tolerance: f64) -> f64 {
         let [a, b] = [a, b].map(|atom| self.element(atom).and_then(covalent_radius));
-        a.zip(b).map_or(0.0, |(a, b)| a + b + TOLERANCE)
+        a.zip(b).map_or(0.0, |(a, b)| a + b + tolerance)
     }
 
     fn element(&self, atom: usize) -> Option<Element> {

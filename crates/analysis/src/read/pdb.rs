@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read as _};
 use super::bonds::{self, Family};
 use super::coarse;
 use super::contents::{Census, Contents, Listed};
-use super::guess::{bare, element_of_lone};
+use super::guess::{bare, element_by_name, element_of_lone};
 use super::structure::{self, BYTE_ORDER_MARK, Parts, Record, Structure, without_mark};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
@@ -325,8 +325,11 @@ fn element(line: &str, residue: &str) -> Option<Element> {
     {
         return Some(element);
     }
+    if Family::of(residue) != Family::Other {
+        return element_by_name(alone, residue);
+    }
     let first = name.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).get(..1)?;
-    if Family::of(residue) != Family::Other || name.starts_with('H') && !name.ends_with(' ') {
+    if name.starts_with('H') && !name.ends_with(' ') {
         return Element::from_symbol(first);
     }
     Element::from_symbol(name.get(..2)?.trim()).or_else(|| Element::from_symbol(first))
