@@ -96,6 +96,11 @@ impl AtomSet {
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
     }
 
+    /// Whether all of its atoms are in the other set.
+    pub(crate) fn is_subset(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
+    }
+
     /// The atoms, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.words.iter().zip((0..).step_by(64)).flat_map(|(word, first)| {

@@ -35,6 +35,14 @@ impl ImageGroup {
     pub(crate) fn of(group: &Group) -> Self {
         Self { atoms: group.atoms.clone(), label: group.label.clone(), in_place: false }
     }
+
+    /// Adds a group that is superposed or measured with those before.
+    pub(crate) fn add(&mut self, group: &Group) {
+        if !group.atoms.is_subset(&self.atoms) {
+            self.atoms.union_with(&group.atoms);
+            self.label = format!("{}, {}", self.label, group.label);
+        }
+    }
 }
 
 impl Weights {

@@ -22,6 +22,7 @@ mod frames;
 mod group;
 mod gyration;
 mod hbond;
+mod images;
 mod linkage;
 mod mask;
 mod matching;
@@ -87,7 +88,8 @@ pub use principal::PrincipalComponents;
 pub use rdf::Rdf;
 pub use read::{
     ChainContents, Contents, Dcd, Excerpt, Frame, Heterogen, MissingPlace, MissingRun, Netcdf,
-    ReadPlan, ResidueKind, Series, Structure, TopologyFile, Trajectory, Trr, Xtc, XtcIndex,
+    Overlap, ReadPlan, ResidueKind, Series, Structure, TopologyFile, Trajectory, Trr, Xtc,
+    XtcIndex,
 };
 pub use reference::{Reference, first_positions, frame_positions};
 pub use request::{Analysis, Control, Damaged, Images, Request};

@@ -3,6 +3,7 @@
 use crate::cell::sub;
 use crate::frames::{Frames, damaged_frames};
 use crate::group::{Group, ImageGroup};
+use crate::images::{MOST_MOLECULES, apart};
 use crate::points::Weighing;
 use crate::read::{Frame, Series};
 use crate::request::{Analysis, Control, Damaged, Images, Request};
@@ -90,10 +91,21 @@ pub(crate) fn prepare<'a>(
     if frames.has_uneven_times() {
         warnings.push(Warning::UnevenTimes);
     }
-    let images = vec![[0.0; 3]; tracked.len()];
-    let mut setup = Setup { frames, source, skipped, warnings, tracked, first, images };
+    let mut setup = Setup {
+        images: vec![[0.0; 3]; tracked.len()],
+        frames,
+        source,
+        skipped,
+        warnings,
+        tracked,
+        first,
+    };
     if let Some(images) = images_as_in_reference(request, &setup)? {
         setup.images = images;
+    }
+    if request.images == Images::Unwrapped {
+        let apart = written_apart(request, &setup);
+        setup.warnings.extend(apart);
     }
     Ok(setup)
 }
@@ -137,7 +149,7 @@ fn of_files(trajectory: &Series) -> Result<Vec<Warning>, Error> {
         warnings.push(Warning::MissingFrames { n_frames: trajectory.n_missing() });
     }
     if !trajectory.has_times() {
-        warnings.push(Warning::NoTimes);
+        warnings.push(trajectory.overlap().map_or(Warning::NoTimes, Warning::PartsOverlap));
     }
     if trajectory.has_doubtful_cell()? {
         warnings.push(Warning::DoubtfulCell);
@@ -164,8 +176,7 @@ impl ImagesNeeded {
     fn of(topology: &Topology, request: &Request, warnings: &mut Vec<Warning>) -> Self {
         let mut needed = Self::none(topology);
         for (analysis, ImageGroup { atoms, label, in_place }) in request.image_groups() {
-            let mut molecules = AtomSet::none(topology.n_molecules());
-            atoms.iter().for_each(|atom| molecules.insert(topology.molecule_of(atom)));
+            let molecules = molecules_of(topology, &atoms);
             if molecules.len() > 1 {
                 warnings.push(Warning::SeveralMolecules {
                     analysis,
@@ -180,6 +191,12 @@ impl ImagesNeeded {
         }
         needed
     }
+}
+
+fn molecules_of(topology: &Topology, atoms: &AtomSet) -> AtomSet {
+    let mut molecules = AtomSet::none(topology.n_molecules());
+    atoms.iter().for_each(|atom| molecules.insert(topology.molecule_of(atom)));
+    molecules
 }
 
 /// The first frame of those to be analysed, or the first that is not damaged if that may be.
@@ -207,6 +224,35 @@ fn without_mass(topology: &Topology, analysis: usize, group: &Group) -> Option<W
         group.atoms.iter().map(|atom| topology.atom(atom)).filter(|atom| atom.mass_da == 0.0);
     let n_atoms = without.filter(|atom| !topology.is_water(atom.residue)).count();
     (n_atoms > 0).then(|| Warning::NoMass { analysis, label: group.label.clone(), n_atoms })
+}
+
+/// Warnings of groups whose molecules the first frame has in images that do not touch, though others
+/// do: each is followed from where it is written, so that a complex which turns would be torn.
+fn written_apart(request: &Request, setup: &Setup<'_>) -> Vec<Warning> {
+    let Some(cell) = setup.first().cell() else { return Vec::new() };
+    let topology = setup.topology();
+    let mut warnings = Vec::new();
+    for (analysis, ImageGroup { atoms, label, .. }) in request.image_groups() {
+        let molecules = molecules_of(topology, &atoms);
+        if !(2..=MOST_MOLECULES).contains(&molecules.len()) {
+            continue;
+        }
+        let tracked = molecules.iter().map(|molecule| setup.tracked.binary_search(&molecule));
+        let nth: Vec<usize> = tracked.map(|nth| nth.expect("several are tracked")).collect();
+        let positions = nth.iter().map(|nth| {
+            let by = cell.edge_sum(setup.images[*nth]);
+            let written = setup.source.positions_of_tracked(&setup.first, *nth);
+            written.map(|at| [0, 1, 2].map(|k| at[k] + by[k])).collect()
+        });
+        if let Some(which) = apart(&positions.collect::<Vec<_>>(), cell) {
+            let molecule = setup.tracked[nth[which]];
+            let first =
+                (0..topology.n_atoms()).find(|atom| topology.molecule_of(*atom) == molecule);
+            let first_atom = topology.atom_label(first.expect("a molecule has atoms"));
+            warnings.push(Warning::WrittenApart { analysis, label, first_atom });
+        }
+    }
+    warnings
 }
 
 /// By how many cells each tracked molecule is moved in the first frame, so that molecules stand to

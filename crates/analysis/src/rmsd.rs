@@ -44,7 +44,7 @@ impl Rmsd {
     pub(crate) fn image_group(&self) -> Option<ImageGroup> {
         let mut groups = self.fit.iter().chain(&self.measures);
         let mut all = ImageGroup::of(groups.next()?);
-        groups.for_each(|group| all.atoms.union_with(&group.atoms));
+        groups.for_each(|group| all.add(group));
         Some(ImageGroup { in_place: self.fit.is_none(), ..all })
     }
 

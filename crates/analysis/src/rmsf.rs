@@ -47,9 +47,9 @@ const KEPT_BYTES: usize = 64 << 20;
 impl Rmsf {
     pub(crate) fn image_group(&self) -> ImageGroup {
         let in_place = self.superpose == Superpose::Nothing;
-        let mut atoms = self.group.atoms.clone();
-        self.fit.iter().for_each(|fit| atoms.union_with(&fit.atoms));
-        ImageGroup { atoms, label: self.group.label.clone(), in_place }
+        let mut all = ImageGroup::of(&self.group);
+        self.fit.iter().for_each(|fit| all.add(fit));
+        ImageGroup { in_place, ..all }
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Fluctuation, Error> {

@@ -90,6 +90,15 @@ impl Source {
         self.tracked.len()
     }
 
+    /// Where the atoms of a tracked molecule are in a frame.
+    pub(crate) fn positions_of_tracked(
+        &self,
+        frame: &Frame,
+        nth: usize,
+    ) -> impl Iterator<Item = [f64; 3]> {
+        self.tracked[nth].iter().cloned().flatten().map(|slot| frame.position(slot))
+    }
+
     /// Reads a frame and makes its molecules whole.
     pub(crate) fn read(
         &self,

@@ -5,10 +5,11 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::mask::{MaskWarning, WithoutImages};
+use crate::read::Overlap;
 use crate::violation::Field;
 
 /// Something about a request or its files that may make the numbers other than expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
     /// A group holds several molecules, the images of which are chosen one by one.
     SeveralMolecules {
@@ -18,6 +19,15 @@ pub enum Warning {
         label: String,
         /// Molecules it has atoms of.
         n_molecules: usize,
+    },
+    /// A molecule of a group is written apart from others that an image of it is next to.
+    WrittenApart {
+        /// Index in the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// The first atom of one of them, in words.
+        first_atom: String,
     },
     /// Molecules are broken across the boundary in the trajectory, and were made whole by their
     /// bonds.
@@ -41,6 +51,8 @@ pub enum Warning {
     /// The files do not have the times of their frames, or not in ascending order, so that there
     /// are none in the results.
     NoTimes,
+    /// Files of the trajectory do not begin after the end of the one before them.
+    PartsOverlap(Overlap),
     /// The times of the frames are no equal steps, so that a number of frames is no length of time.
     UnevenTimes,
     /// The cell of the first frame was taken for lengths and cosines, and could be CHARMM's matrix.
@@ -135,6 +147,13 @@ impl fmt::Display for Warning {
                 "{label} has atoms of {n_molecules} molecules; each is taken in the periodic \
                  image that is next to where it was in the frame before"
             ),
+            Self::WrittenApart { label, first_atom, .. } => write!(
+                f,
+                "of {label} the molecule of {first_atom} is written apart from others in the first \
+                 frame, though a periodic image of it is next to them; results are not those of a \
+                 complex: put it together first, as with cpptraj's autoimage or gmx trjconv -pbc \
+                 cluster"
+            ),
             Self::BrokenMolecules => f.write_str(
                 "molecules are broken across the periodic boundary in the trajectory; they were \
                  made whole by their bonds",
@@ -161,6 +180,12 @@ impl fmt::Display for Warning {
             Self::NoTimes => f.write_str(
                 "the trajectory has no times, or they do not ascend; results have the number of \
                  the frame alone",
+            ),
+            Self::PartsOverlap(Overlap { before, end_ps, after, start_ps }) => write!(
+                f,
+                "{after} begins at {start_ps} ps, and {before} before it ends at {end_ps} ps: where \
+                 files overlap frames count twice, and results have the number of the frame alone; \
+                 leave out the frames that are there twice, or give the files in their order"
             ),
             Self::UnevenTimes => f.write_str(
                 "the frames are not at equal steps of time; lifetimes and blocks are counted in \

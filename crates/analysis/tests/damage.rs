@@ -274,7 +274,7 @@ fn xtc_is_held_to_the_same() {
 #[test]
 fn times_that_are_none_are_left_out_with_a_warning() {
     let params = Params { rmsd_masks: vec![texts(&["*"])], ..Params::default() };
-    for times in [[0.0, f32::NAN, 2.0], [0.0, 3.0, 2.0], [0.0, 1.0, f32::INFINITY]] {
+    for times in [[0.0, f32::NAN, 2.0], [0.0, 3.0, 2.0], [0.0, 1.0, f32::INFINITY], [5.0; 3]] {
         let frames = times.map(|time_ps| xtc_frame(0, time_ps, BOX, &AT));
         let report = of_three("times", &frames, &params).unwrap();
         assert_eq!(report.tables[0].column("time_ps"), None);

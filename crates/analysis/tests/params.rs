@@ -175,8 +175,9 @@ fn what_several_analyses_have_in_common_is_warned_of_once() {
     };
     let report = analyzed(&mini(), &params).unwrap();
     let warnings: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("@CA has atoms of 2 molecules"), "{warnings:?}");
+    assert!(warnings[1].contains("of @CA the molecule of B:SER0@N is written apart"));
 }
 
 #[test]
@@ -274,6 +275,43 @@ fn a_structure_in_pieces_that_has_no_cell_is_warned_of() {
         .map(|line| format!("{line}\n"))
         .collect();
     assert!(warnings("torn.pdb", &torn).contains(&Warning::FarHydrogens { n_atoms: 1 }));
+}
+
+#[test]
+fn parts_that_overlap_are_named_with_their_times() {
+    let params = Params { rmsd_masks: vec![texts(&["@CA"])], ..Params::default() };
+    let two = [part("overlap_1.dcd", 0..31), part("overlap_2.dcd", 30..60)];
+    let time_ps = Trajectory::open(&two[1]).unwrap().time_ps(0).unwrap();
+    let report = analyzed(&two, &params).unwrap();
+    assert_eq!((report.n_frames, report.tables[0].column("time_ps")), (61, None));
+    let warnings: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
+    let expected = format!(
+        "overlap_2.dcd begins at {time_ps} ps, and overlap_1.dcd before it ends at {time_ps} ps"
+    );
+    assert!(warnings.iter().any(|warning| warning.starts_with(&expected)), "{warnings:?}");
+    let follow = [part("follow_1.dcd", 0..30), part("follow_2.dcd", 30..60)];
+    let report = analyzed(&follow, &params).unwrap();
+    assert!(report.tables[0].column("time_ps").is_some(), "{:?}", report.warnings);
+}
+
+/// The second peptide touches an image of the first in the first frame, 34 Å from the first itself.
+#[test]
+fn a_complex_that_is_written_apart_is_warned_of() {
+    let apart = |params: &Params| {
+        let report = analyzed(&mini(), params).unwrap();
+        let apart = report.warnings.into_iter().filter_map(|warning| match warning {
+            Warning::WrittenApart { label, first_atom, .. } => Some((label, first_atom)),
+            _ => None,
+        });
+        apart.collect::<Vec<_>>()
+    };
+    let both = Params { gyration_masks: texts(&[":1-24"]), ..Params::default() };
+    let [(label, first_atom)] = &apart(&both)[..] else { panic!("one mask") };
+    assert_eq!((label.as_str(), first_atom.as_str()), (":1-24", "B:SER0@N"));
+    let fitted = Params { rmsd_masks: vec![texts(&[":1-12@CA", ":13-24"])], ..Params::default() };
+    assert_eq!(apart(&fitted).len(), 1);
+    let one = Params { gyration_masks: texts(&[":1-12", ":13-24"]), ..Params::default() };
+    assert_eq!(apart(&one), []);
 }
 
 /// The fields of a line of CSV, as RFC 4180 has them.

@@ -32,7 +32,7 @@ pub use excerpt::Excerpt;
 pub(crate) use frame::FARTHEST;
 pub use frame::{Frame, ReadPlan};
 pub use netcdf::Netcdf;
-pub use series::Series;
+pub use series::{Overlap, Series};
 pub use structure::Structure;
 pub use trajectory::Trajectory;
 pub use trr::Trr;

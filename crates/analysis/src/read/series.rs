@@ -17,6 +17,19 @@ pub struct Series {
     has_times: bool,
 }
 
+/// Two files in a row of which the second does not begin after the end of the first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlap {
+    /// The name of the first.
+    pub before: String,
+    /// When it ends.
+    pub end_ps: f64,
+    /// The name of the second.
+    pub after: String,
+    /// When that begins.
+    pub start_ps: f64,
+}
+
 impl Series {
     /// Opens files in their order, of any formats.
     ///
@@ -85,10 +98,37 @@ impl Series {
         for part in &self.parts {
             self.firsts.push(self.n_frames() + part.n_frames());
         }
+        // Tools that do not know the times of frames write the same into all.
+        let are_times =
+            |(part, span): &(&Trajectory, [f64; 2])| part.n_frames() == 1 || span[0] < span[1];
+        self.has_times = self.spans().is_some_and(|spans| spans.iter().all(are_times))
+            && self.overlap().is_none();
+    }
+
+    /// The files with frames, each with its first and last time in ps.
+    fn spans(&self) -> Option<Vec<(&Trajectory, [f64; 2])>> {
         let parts = self.parts.iter().filter(|part| part.n_frames() > 0);
-        let spans: Option<Vec<[f64; 2]>> = parts.map(Trajectory::span_ps).collect();
-        self.has_times =
-            spans.is_some_and(|spans| spans.windows(2).all(|pair| pair[0][1] < pair[1][0]));
+        parts.map(|part| Some((part, part.span_ps()?))).collect()
+    }
+
+    /// The first file that begins before the end of the one before it, or with that.
+    pub(crate) fn overlap(&self) -> Option<Overlap> {
+        let spans = self.spans()?;
+        let name = |part: &Trajectory| {
+            part.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let mut pairs = spans.windows(2);
+        let [(before, [_, end_ps]), (after, [start_ps, _])] =
+            pairs.find(|pair| pair[0].1[1] >= pair[1].1[0])?
+        else {
+            return None;
+        };
+        Some(Overlap {
+            before: name(before),
+            end_ps: *end_ps,
+            after: name(after),
+            start_ps: *start_ps,
+        })
     }
 
     /// The part that has a frame, and which of its frames that is.
