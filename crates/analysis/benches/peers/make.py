@@ -47,8 +47,9 @@ def run(name: str, topology, positions, system, temperature_k: float, step_ps: f
     simulation.context.setVelocitiesToTemperature(temperature_k * kelvin, 7)
     simulation.step(200)
     state = simulation.context.getState(positions=True, enforcePeriodicBox=system.usesPeriodicBoundaryConditions())
-    if system.usesPeriodicBoundaryConditions():
-        topology.setPeriodicBoxVectors(state.getPeriodicBoxVectors())
+    # The structure may come with a placeholder, which some programs take for a cell of 1 Å.
+    is_periodic = system.usesPeriodicBoundaryConditions()
+    topology.setPeriodicBoxVectors(state.getPeriodicBoxVectors() if is_periodic else None)
     with open(FOLDER / f"{name}.pdb", "w") as file:
         PDBFile.writeFile(topology, state.getPositions(), file, keepIds=True)
     simulation.reporters.append(DCDReporter(str(FOLDER / f"{name}.dcd"), interval))

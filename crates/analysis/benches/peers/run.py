@@ -10,12 +10,13 @@ FOLDER = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 TASKS = {
-    "big": ["read", "rmsd", "rmsf", "distance", "hbond"],
+    "big": ["read", "rmsd", "rmsf", "distance", "hbond", "solvent"],
     "small": ["read", "rmsd", "rmsf", "distance", "hbond", "secondary", "surface"],
 }
-OF_MDTRAJ = ["secondary", "surface"]
+# Those that not all peers have, or take minutes for.
+PEERS_OF = {"secondary": ["mdtraj"], "surface": ["mdtraj"], "solvent": ["cpptraj"]}
 PEERS = {
-    "cpptraj": [os.environ["PYTRAJ"], "with_pytraj.py"],
+    "cpptraj": [sys.executable, "with_cpptraj.py"],
     "mdtraj": [os.environ["MDTRAJ"], "with_mdtraj.py"],
     "MDAnalysis": [os.environ["MDANALYSIS"], "with_mdanalysis.py"],
 }
@@ -33,7 +34,7 @@ def peer(name: str, system: str, task: str) -> tuple[float, float, float]:
     """Frames per second of processor time, the mean that was computed, and the peak memory in MB."""
     python, script = PEERS[name]
     result = next(line for line in lines([python, script, FOLDER, system, task]) if line.startswith("RESULT"))
-    _, n_frames, _, cpu, mean, peak = result.split()
+    _, n_frames, cpu, mean, peak = result.split()
     return int(n_frames) / float(cpu), float(mean), float(peak)
 
 
@@ -57,7 +58,7 @@ for system in ("big", "small"):
     print(f"\n| {system} | ours | " + " | ".join(PEERS) + " | ratio | means | peak MB |")
     print("|---" * (len(PEERS) + 5) + "|")
     for task in TASKS[system]:
-        peers = ["mdtraj"] if task in OF_MDTRAJ else list(PEERS)
+        peers = PEERS_OF.get(task, list(PEERS))
         best: dict[str, tuple[float, float, float]] = {}
         for _ in range(ROUNDS):
             runs = {"ours": ours(system, task), **{name: peer(name, system, task) for name in peers}}
@@ -73,6 +74,6 @@ THREADS = (1, 2, 4, 8)
 raw = cost("big", "raw", 1)
 print(f"\n| big, µs a frame, {raw:.1f} to read all of it | " + " | ".join(map(str, THREADS)) + " | rate of 1 to raw |")
 print("|---" * (2 + len(THREADS)) + "|")
-for task in ["read_solute", *TASKS["big"][1:], "all", "solvent"]:
+for task in ["read_solute", *TASKS["big"][1:], "all"]:
     costs = [cost("big", task, n_threads) for n_threads in THREADS]
     print(f"| {task} | " + " | ".join(f"{cost:.1f}" for cost in costs) + f" | {raw / costs[0]:.1f} |", flush=True)
