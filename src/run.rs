@@ -510,12 +510,16 @@ async fn replica(
     let mut job = replica.job;
     let job_id = job.job_id.to_string();
     if job.status != "succeeded" {
-        let to = on_event.clone();
-        let wait = client
+        let ended = client
             .wait_job(&job_id)
-            .on_progress(move |job: &JobRecord| report(&to, Event::Job(Box::new(job.clone()))));
-        job = wait.await?;
+            .on_progress(|seen: &JobRecord| {
+                job = seen.clone();
+                report(on_event, Event::Job(Box::new(seen.clone())));
+            })
+            .await;
+        // Also of one that failed: others tell by it what became of the replica.
         note(state, index, |replica| replica.job = job.clone())?;
+        ended?;
     }
     fs::create_dir_all(&folder).map_err(|e| Error::file(&folder, e))?;
     if replica.bundle.is_none() {
@@ -528,11 +532,16 @@ async fn replica(
     let Some(mut request) = request.filter(|_| has_frames && replica.tables.is_none()) else {
         return Ok(());
     };
-    let analysis = match replica.analysis {
-        Some(analysis) => analysis,
-        None => {
+    let before = replica.analysis;
+    let analysis = match before {
+        Some(analysis) if analysis.status != "cancelled" => analysis,
+        _ => {
             request.job_id = Some(job_id.clone());
-            let key = format!("{run_id}-analysis-{index}");
+            let mut key = format!("{run_id}-analysis-{index}");
+            if let Some(cancelled) = &before {
+                // The key of before would be answered with the cancelled one.
+                key = format!("{key}-after-{}", cancelled.analysis_id.as_str());
+            }
             let submit = client.analysis_submit().idempotency_key(key.as_str()).body(request);
             let analysis = submit.send().await?.into_inner();
             note(state, index, |replica| replica.analysis = Some(analysis.clone()))?;
@@ -540,12 +549,16 @@ async fn replica(
         }
     };
     let id = analysis.analysis_id.to_string();
-    let to = on_event.clone();
-    let wait = client.wait_analysis(&id).on_progress(move |analysis: &AnalysisRecord| {
-        report(&to, Event::Analysis(Box::new(analysis.clone())));
-    });
-    let analysis = wait.await?;
-    note(state, index, |replica| replica.analysis = Some(analysis))?;
+    let mut last = analysis;
+    let ended = client
+        .wait_analysis(&id)
+        .on_progress(|seen: &AnalysisRecord| {
+            last = seen.clone();
+            report(on_event, Event::Analysis(Box::new(seen.clone())));
+        })
+        .await;
+    note(state, index, |replica| replica.analysis = Some(last))?;
+    ended?;
     let path = folder.join("analysis.zip");
     client.download_analysis(&id, &path).on_progress(downloading(on_event, &path)).await?;
     note(state, index, |replica| replica.tables = Some(name.join("analysis.zip")))?;

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use molbox::Error;
-use molbox::run::{Event, Plan, Run, STATE_FILE};
+use molbox::run::{Event, Plan, Replica, Run, STATE_FILE, random_id};
 use molbox::workflow::Client;
 use molbox::workflow::types::{
     AnalysisRequest, Estimate, JobCreateParams, LocItem, Notice, SystemBuildRequest,
@@ -55,8 +55,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_analysis: bool,
     /// Submit nothing: check names, types, units and bounds, and show what would be sent. With a
-    /// key the service checks it too: what the system is built with, defaults filled in, its atoms,
-    /// memory and time. A structure that is not registered yet counts only when it is.
+    /// key the service checks it too, files included, which it does not keep: what the system is
+    /// built with, defaults filled in, its atoms, memory and time.
     #[arg(long)]
     dry_run: bool,
     /// Begin anew in a folder that holds a run, whose state and results are replaced. What it
@@ -132,7 +132,6 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
             begin(context, &arguments).await?
         }
     };
-    let folder = run.folder().to_owned();
     let summary = tokio::select! {
         summary = finish(&mut run, context) => summary,
         () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted; what was \
@@ -142,7 +141,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
     let is_resumed = arguments.resume.is_some();
     let summary = summary.map_err(|failure| match is_resumed {
         true => advised_again(failure, &run),
-        false => advised(failure, &folder),
+        false => advised(failure, &run),
     })?;
     if context.output.is_json() {
         let mut line = json!({"event": "done"});
@@ -194,48 +193,13 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
     if !plan.built.is_empty() {
         context.output.note("files of a built system are read once they are registered");
     } else if let Some(client) = &client {
-        let mut request = plan.system.clone();
-        let structure = &plan.structure;
-        let unknown = match origin(client, structure).await? {
-            Origin::File => {
-                let path = Path::new(structure);
-                request.protein = registered(client, path).await?;
-                let found = content::counted(path)
-                    .map_or_else(String::new, |counted| format!("{structure} has {counted}; "));
-                format!(
-                    "{found}atoms of the system, memory and time are estimated once it is \
-                     registered: `molbox file upload {}`",
-                    quoted(structure)
-                )
-            }
-            Origin::Service => {
-                request.protein = Some(structure.clone());
-                String::new()
-            }
-            Origin::Elsewhere => format!(
-                "the service has no mirror of public entries: a run fetches {structure} itself, \
-                 and its atoms, memory and time are estimated then"
-            ),
-        };
-        if request.protein.is_none() {
-            context.output.note(&unknown);
-        }
-        let is_known = request.protein.is_some();
-        let checked = client.system_check().body(request).send().await?.into_inner();
-        let mut checked = task::value(&checked)?;
-        if !is_known && let Some(warnings) = checked["warnings"].as_array_mut() {
-            // The service was asked without the structure that is given.
-            warnings.retain(|warning| warning["code"] != SOLVENT_ALONE);
-        }
+        let checked = check_system(context, client, plan).await?;
         context.output.warnings(&checked);
         shown["resolved"]["system"] = checked["parameters"].clone();
-        if is_known {
-            shown["estimate"] = checked["estimate"].clone();
-            // Its jobs have theirs.
-            if let Some(hours) = shown["estimate"].as_object_mut().and_then(|of| of.remove("hours"))
-            {
-                shown["estimate"]["build_hours"] = hours;
-            }
+        shown["estimate"] = checked["estimate"].clone();
+        // Its jobs have theirs.
+        if let Some(hours) = shown["estimate"].as_object_mut().and_then(|of| of.remove("hours")) {
+            shown["estimate"]["build_hours"] = hours;
         }
     }
     shown["resolved"]["job"] = with_defaults(&task::value(&plan.job)?);
@@ -255,6 +219,61 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
         return context.output.json(&shown);
     }
     context.output.record(&summary(plan, &shown))
+}
+
+/// What the service makes of the system that a run would build. It reads the files of this machine
+/// for that, as it would in the run, and does not keep them.
+async fn check_system(context: &Context, client: &Client, plan: &Plan) -> Result<Value, Failure> {
+    let folder = tempfile::tempdir().map_err(|e| Failure::file(&std::env::temp_dir(), &e))?;
+    let structure = match origin(client, &plan.structure).await? {
+        Origin::File => {
+            let path = PathBuf::from(&plan.structure);
+            Some(content::unpacked(&path, folder.path())?.unwrap_or(path))
+        }
+        Origin::Service => None,
+        Origin::Elsewhere => {
+            Some(entry::fetch(context, &plan.structure, folder.path()).await?.into())
+        }
+    };
+    let mut sent = Vec::new();
+    let checked = check_sent(client, plan, structure.as_deref(), &mut sent).await;
+    for file in sent {
+        // One that stays is in nobody's way; the check says more than why.
+        let _ = client.file_delete().file_id(&file).send().await;
+    }
+    checked
+}
+
+/// The same; identifiers of the files that were sent for it go to `sent`.
+async fn check_sent(
+    client: &Client,
+    plan: &Plan,
+    structure: Option<&Path>,
+    sent: &mut Vec<String>,
+) -> Result<Value, Failure> {
+    for path in structure.into_iter().chain(plan.ligands.iter().map(PathBuf::as_path)) {
+        // The account may have one of the file's own name.
+        let name = random_id("dry-run");
+        let file =
+            client.upload(path).name(&name).await.map_err(|error| renamed(error, &name, path));
+        sent.push(file?.file_id);
+    }
+    let mut files = sent.iter().cloned();
+    let mut request = plan.system.clone();
+    request.protein = if structure.is_some() { files.next() } else { Some(plan.structure.clone()) };
+    request.ligands = files.collect();
+    let checked = client.system_check().body(request).send().await?.into_inner();
+    task::value(&checked)
+}
+
+/// A refusal of a file that was sent under another name, by the one that it has here.
+fn renamed(mut error: Error, name: &str, path: &Path) -> Error {
+    if let Error::Refused(refusal) = &mut error {
+        for violation in &mut refusal.violations {
+            violation.msg = violation.msg.replace(name, &path.display().to_string());
+        }
+    }
+    error
 }
 
 /// Warns of values of a job that hardly anybody means, which the service would only say of the job,
@@ -309,9 +328,6 @@ async fn check_job(
 
 /// An identifier that no system has: a check on it finds everything else that is wrong.
 const NO_SYSTEM: &str = "box_00000000000000000000";
-
-/// Code of the service's warning about a system of solvent alone.
-const SOLVENT_ALONE: &str = "solvent_alone";
 
 /// A job with the defaults that the service fills in, of its stages too.
 fn with_defaults(job: &Value) -> Value {
@@ -446,16 +462,6 @@ async fn origin(client: &Client, structure: &str) -> Result<Origin, Failure> {
     }
 }
 
-/// The registered file of the name and size of one of this machine.
-async fn registered(client: &Client, path: &Path) -> Result<Option<String>, Failure> {
-    let Some(name) = content::stem(&path.to_string_lossy()) else { return Ok(None) };
-    let size = path.metadata().map_err(|e| Failure::file(path, &e))?.len();
-    let page = client.file_list().name(&name).send().await?.into_inner();
-    let same =
-        page.items.into_iter().find(|file| file.name == name && file.size_bytes == Some(size));
-    Ok(same.map(|file| file.file_id))
-}
-
 /// Whether a folder holds a run that gives way to a new one: one that came to nothing does, any
 /// other when it is asked for, or else nothing begins there.
 fn gives_way(context: &Context, folder: &Path, is_restart: bool) -> Result<bool, Failure> {
@@ -550,14 +556,15 @@ pub(crate) async fn finish(run: &mut Run, context: &Context) -> Result<Value, Fa
         let mut screen = Screen::new(&context.output);
         if let Err(error) = run.finish(&client, move |event| screen.show(event)).await {
             let failure = Failure::from(error);
-            let is_simulated = !run.replicas.is_empty()
-                && run.replicas.iter().all(|replica| replica.bundle.is_some());
+            let is_over = |replica: &Replica| replica.bundle.is_some() || has_failed(replica);
+            let is_simulated = run.replicas.iter().all(is_over)
+                && run.replicas.iter().any(|replica| replica.bundle.is_some());
             if !(is_simulated
                 && matches!(failure.code, Code::Invalid | Code::Conflict | Code::TaskFailed))
             {
                 return Err(failure);
             }
-            // It is the analysis that cannot be; the simulation is worth a report.
+            // It is a replica or the analysis that cannot be; the others are worth a report.
             failed = Some(failure);
         }
     }
@@ -567,24 +574,67 @@ pub(crate) async fn finish(run: &mut Run, context: &Context) -> Result<Value, Fa
     let concluded = tokio::task::spawn_blocking(move || conclude(&done, &output)).await;
     let summary = concluded.map_err(anyhow::Error::from)??;
     match failed {
-        Some(failure) => Err(failure.remedy(format!(
-            "the simulation is in {}; analyse it with other flags by `molbox analysis submit{}`",
-            run.folder().display(),
-            unanalysed(run)
-        ))),
+        Some(failure) => {
+            let remedy = remedy_of_some(run);
+            Err(failure.remedy(remedy))
+        }
         None => Ok(summary),
     }
 }
 
-/// The flag that names the job whose analysis is missing.
-fn unanalysed(run: &Run) -> String {
+/// Whether a replica was cancelled or came to nothing.
+fn has_failed(replica: &Replica) -> bool {
+    ["failed", "cancelled"].contains(&replica.job.status.as_str())
+}
+
+/// What to do where some of a run has come to nothing, the rest having its report.
+fn remedy_of_some(run: &Run) -> String {
+    let failed: Vec<&Replica> = run.replicas.iter().filter(|it| has_failed(it)).collect();
+    if !failed.is_empty() {
+        return format!("the report has the other replicas; {}", retry(&failed, run.folder()));
+    }
+    let is_cancelled =
+        |replica: &Replica| replica.analysis.as_ref().is_some_and(|it| it.status == "cancelled");
+    if run.replicas.iter().any(is_cancelled) {
+        return format!(
+            "the simulation is in {}; `{}` asks for its analysis again",
+            run.folder().display(),
+            resume(run.folder())
+        );
+    }
     let replica = run.replicas.iter().find(|replica| replica.tables.is_none());
-    replica.map(|replica| format!(" --job-id {}", replica.job.job_id)).unwrap_or_default()
+    format!(
+        "the simulation is in {}; analyse it with other flags by `molbox analysis submit{}`",
+        run.folder().display(),
+        replica.map(|replica| format!(" --job-id {}", replica.job.job_id)).unwrap_or_default()
+    )
+}
+
+/// How replicas that came to nothing are gone on with.
+fn retry(failed: &[&Replica], folder: &Path) -> String {
+    let commands: Vec<String> =
+        failed.iter().map(|it| format!("`molbox job retry {}`", it.job.job_id)).collect();
+    let them = if failed.len() == 1 { "it" } else { "them" };
+    format!(
+        "{} queues {them} again, to go on where {them} ended; then `{}`",
+        commands.join(", "),
+        resume(folder)
+    )
 }
 
 /// With what to do about a run that stopped.
-fn advised(failure: Failure, folder: &Path) -> Failure {
-    let again = format!("resume it with `{}`", resume(folder));
+fn advised(failure: Failure, run: &Run) -> Failure {
+    let again = format!("resume it with `{}`", resume(run.folder()));
+    // A job that was cancelled has nothing wrong with it.
+    let is_cancelled = |replica: &&Replica| replica.job.status == "cancelled";
+    let cancelled: Vec<&Replica> = run.replicas.iter().filter(is_cancelled).collect();
+    if failure.code == Code::TaskFailed && !cancelled.is_empty() && run.is_dead() {
+        return failure.remedy(format!(
+            "{}; or begin anew, with the flags of before: `{}`",
+            retry(&cancelled, run.folder()),
+            begin_command(run)
+        ));
+    }
     match (failure.code, &failure.remedy) {
         (Code::TaskFailed | Code::Invalid | Code::Conflict | Code::NotFound, Some(_)) => failure,
         (Code::TaskFailed | Code::Invalid | Code::Conflict | Code::NotFound, None) => {
@@ -602,8 +652,10 @@ fn advised(failure: Failure, folder: &Path) -> Failure {
 fn advised_again(failure: Failure, run: &Run) -> Failure {
     let is_final =
         matches!(failure.code, Code::TaskFailed | Code::Invalid | Code::Conflict | Code::NotFound);
-    if !is_final || run.replicas.iter().any(|replica| replica.bundle.is_some()) {
-        return advised(failure, run.folder());
+    if !is_final
+        || run.replicas.iter().any(|it| it.bundle.is_some() || it.job.status == "cancelled")
+    {
+        return advised(failure, run);
     }
     let before = failure.remedy.as_ref().map(|remedy| format!("{remedy}; ")).unwrap_or_default();
     let remedy = format!(
@@ -978,6 +1030,11 @@ impl Screen {
                         "simulated",
                         &format!("simulated    {}{speed}", job.job_id),
                     );
+                }
+                // The others go on meanwhile, perhaps for days.
+                if ["failed", "cancelled"].contains(&job.status.as_str()) {
+                    let line = format!("{:12} {}", job.status, job.job_id);
+                    self.once(&job.job_id, &job.status, &line);
                 }
             }
             Event::Analysis(analysis) => {

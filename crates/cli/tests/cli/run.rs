@@ -130,6 +130,90 @@ fn an_interrupted_run_is_resumed_and_ends_with_a_report() {
 }
 
 #[test]
+fn a_cancelled_replica_is_left_out_of_the_report_until_it_is_retried() {
+    let service = Service::with(&["worker.slots=1"]);
+    let mut run = short_run(&service, &["--time", "2ps", "--replicas", "2", "--rmsd", "@CA"]);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    let queued = loop {
+        let jobs = service.json(&["job", "list"]);
+        let jobs = jobs.as_array().unwrap();
+        let of = |status: &str| jobs.iter().find(|job| job["status"] == status);
+        if let (Some(_), Some(queued)) = (of("running"), of("queued")) {
+            break queued.clone();
+        }
+        assert!(start.elapsed() < Duration::from_secs(300), "no jobs");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let cancelled = queued["job_id"].as_str().unwrap();
+    service.ok(&["job", "cancel", cancelled]);
+    let output = run.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(9), "{stderr}");
+    for said in [
+        format!("cancelled    {cancelled}"),
+        format!("the report has the other replicas; `molbox job retry {cancelled}` queues it"),
+        "`molbox run --resume villin`".to_owned(),
+    ] {
+        assert!(stderr.contains(&said), "{said}: {stderr}");
+    }
+    let report = || fs::read_to_string(service.folder().join("villin/report.md")).unwrap();
+    let n = queued["batch_index"].as_u64().unwrap() + 1;
+    for part in [
+        "`1vii.pdb`, 1 of 2 replicas.",
+        &format!("- Replica {n} ({cancelled}) was cancelled."),
+        &format!("### Replica {n}\n\nIt was cancelled."),
+        "| RMSD of @CA |",
+        "## How to cite\n\n- ",
+    ] {
+        assert!(report().contains(part), "{part}: {}", report());
+    }
+
+    service.ok(&["job", "retry", cancelled]);
+    ok(&mut service.molbox(&["run", "--resume", "villin"]));
+    assert!(report().contains("`1vii.pdb`, 2 replicas."), "{}", report());
+    assert!(!report().contains("cancelled"), "{}", report());
+    assert_eq!(service.json(&["job", "list"]).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_run_that_was_cancelled_is_retried_and_resumed() {
+    let service = Service::with_worker();
+    let mut run = short_run(&service, &["--time", "100ps", "--no-analysis"]);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    let job = loop {
+        if let Some(job) = service.json(&["job", "list"]).as_array().unwrap().first() {
+            break job["job_id"].as_str().unwrap().to_owned();
+        }
+        assert!(run.try_wait().unwrap().is_none(), "it waits for the job");
+        assert!(start.elapsed() < Duration::from_secs(300), "no job");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    service.ok(&["job", "cancel", &job, "--wait"]);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let remedy = format!("`molbox job retry {job}` queues it again");
+    assert!(stderr.contains(&remedy) && stderr.contains("or begin anew"), "{stderr}");
+    let output = service.molbox(&["run", "--resume", "villin"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains(&remedy), "{stderr}");
+    service.ok(&["job", "retry", &job]);
+    let resumed = service.molbox(&["run", "--resume", "villin"]).stdout(Stdio::null()).spawn();
+    let mut resumed = resumed.unwrap();
+    let is_running = || service.json(&["job", "show", &job])["status"] == "running";
+    while !is_running() {
+        assert!(resumed.try_wait().unwrap().is_none(), "it waits for the job");
+        assert!(start.elapsed() < Duration::from_secs(300), "not running");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    service.ok(&["job", "cancel", &job]);
+    assert_eq!(resumed.wait().unwrap().code(), Some(9));
+}
+
+#[test]
 fn a_run_killed_at_each_request_does_nothing_twice() {
     let proxy = Proxy::start();
     let service = Service::with_worker();
@@ -378,40 +462,46 @@ fn a_dry_run_with_a_key_is_checked_by_the_service() {
     let (code, unknown) = failure(&mut service.molbox(&["run", "villin", "--dry-run"]));
     assert_eq!(code, 4, "{unknown}");
     assert!(unknown["message"].as_str().unwrap().starts_with("no file villin here"), "{unknown}");
-    let output = service.molbox(&["run", "1L2Y", "--dry-run"]).output().unwrap();
-    let remarks = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && remarks.contains("a run fetches 1L2Y itself"), "{remarks}");
+    let mut entry = service.molbox(&["run", "1L2Y", "--dry-run", "-q"]);
+    let (code, unreached) = failure(entry.env("MOLBOX_PDB_URL", "http://127.0.0.1:1/{ID}"));
+    assert_eq!(code, 10, "it is fetched, as in a run: {unreached}");
     let dry = ["run", "1vii.pdb", "--dry-run"];
     let output = service.molbox(&dry).output().unwrap();
     let remarks = String::from_utf8(output.stderr).unwrap();
-    assert!(!remarks.contains("water and ions alone"), "there is a protein: {remarks}");
-    assert!(remarks.contains("1vii.pdb has 596 atoms in 36 residues; "), "{remarks}");
+    assert!(!remarks.contains("warning"), "{remarks}");
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(plan["resolved"]["system"]["force_field"], "amber14", "defaults are filled in");
     assert_eq!(plan["resolved"]["job"]["temperature"], 300, "those of the job too");
     assert_eq!(plan["resolved"]["job"]["production"]["type"], "NPT", "and of its stages");
-    assert_eq!(plan["estimate"], Value::Null, "the structure is not known yet");
+    let atoms = plan["estimate"]["atoms"].as_u64().unwrap();
+    assert!(atoms > 1000, "{plan}");
     // 1.3 ns in steps of 4 fs, and a frame every 2500 of the last 1 ns.
-    assert_eq!(plan["of_each_job"], json!({"steps": 325_000, "frames": 100}));
+    let each = &plan["of_each_job"];
+    assert_eq!((&each["steps"], &each["frames"]), (&json!(325_000), &json!(100)));
+    // The service knows what a job on so many atoms takes; the trajectory has a head.
+    assert_eq!(each["trajectory_bytes"], 276 + 100 * (80 + 12 * atoms));
+    assert_eq!(each["atoms"], atoms);
+    assert!(each["memory_bytes"].as_u64() > Some(0), "{plan}");
     for flags in [["--force-field", "amber99sb"], ["--concentration", "150"]] {
         let (code, error) = failure(service.molbox(&dry).args(flags).arg("-q"));
         assert_eq!(code, 5, "{flags:?}: {error}");
     }
+    let chain = service.molbox(&dry).args(["--chain-id", "A"]).output().unwrap();
+    assert!(chain.status.success(), "{}", String::from_utf8_lossy(&chain.stderr));
+    // What the service finds in the files, too.
+    fs::write(service.folder().join("broken.pdb"), "ATOM  x\n").unwrap();
+    let (code, error) = failure(&mut service.molbox(&["run", "broken.pdb", "--dry-run", "-q"]));
+    let message = error["message"].as_str().unwrap();
+    assert!(code == 5 && message.contains("broken.pdb cannot be taken as pdb"), "{error}");
+    let larger = service.molbox(&dry).args(["--ligand", "drug.sdf"]).output().unwrap();
+    assert!(!larger.status.success(), "there is no such file");
+    assert_eq!(service.json(&["file", "list"]), json!([]), "what was sent for it is not kept");
     // Of a job, too, though its system is not built: 2.5e12 steps.
     for run in [&dry[..], &dry[..2]] {
         let (code, error) = failure(service.molbox(run).args(["--time", "10ms", "-q"]));
         assert_eq!(code, 5, "{error}");
         assert!(error["message"].as_str().is_some_and(|it| it.contains("steps")), "{error}");
     }
-    assert!(!service.folder().join("1vii-run").exists(), "nothing is begun");
-    service.ok(&["file", "upload", "1vii.pdb"]);
-    let plan = service.json(&dry);
-    let atoms = plan["estimate"]["atoms"].as_u64().unwrap();
-    assert!(atoms > 1000, "{plan}");
-    // The service knows what a job on so many atoms takes; the trajectory has a head.
-    assert_eq!(plan["of_each_job"]["trajectory_bytes"], 276 + 100 * (80 + 12 * atoms));
-    assert_eq!(plan["of_each_job"]["atoms"], atoms);
-    assert!(plan["of_each_job"]["memory_bytes"].as_u64() > Some(0), "{plan}");
     assert!(!service.folder().join("1vii-run").exists(), "nothing is begun");
 }
 

@@ -23,7 +23,18 @@ struct Table {
     kind: String,
     name: String,
     title: String,
+    #[serde(default)]
+    groups: Vec<Group>,
     columns: Vec<Column>,
+}
+
+/// Atoms behind a table: a mask, and what it selected.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct Group {
+    label: String,
+    atoms: u64,
+    first_atom: Option<String>,
+    last_atom: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +127,7 @@ pub(super) struct Fluctuation {
 pub(super) struct Analysis {
     pub(super) measured: Vec<Measured>,
     pub(super) fluctuations: Vec<Fluctuations>,
+    pub(super) groups: Vec<Group>,
 }
 
 impl Analysis {
@@ -128,7 +140,14 @@ impl Analysis {
     }
 
     fn of(data: &Data) -> Self {
-        Self { measured: measured(&data.tables), fluctuations: fluctuations(&data.tables) }
+        let mut groups: Vec<Group> = Vec::new();
+        for group in data.tables.iter().flat_map(|table| &table.groups) {
+            if !groups.contains(group) {
+                groups.push(group.clone());
+            }
+        }
+        let (measured, fluctuations) = (measured(&data.tables), fluctuations(&data.tables));
+        Self { measured, fluctuations, groups }
     }
 }
 
@@ -188,6 +207,20 @@ fn readable(definition: &str) -> String {
         }
     }
     definition.to_owned()
+}
+
+/// Which atoms the masks have selected: others, perhaps, than were meant.
+pub(super) fn selected(text: &mut String, groups: &[Group]) -> Result<()> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\n| mask | atoms | first | last |\n|---|--:|---|---|")?;
+    for Group { label, atoms, first_atom, last_atom } in groups {
+        let [first, last] =
+            [first_atom, last_atom].map(|atom| escaped(atom.as_deref().unwrap_or_default()));
+        writeln!(text, "| `{}` | {atoms} | {first} | {last} |", escaped(label))?;
+    }
+    Ok(())
 }
 
 /// Mean with its standard error, and extremes, of what was measured in each frame.

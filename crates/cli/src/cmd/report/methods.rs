@@ -121,16 +121,20 @@ struct Settings {
     built: Vec<String>,
 }
 
-/// The section on methods, of the folders of all bundles; empty without one, and of bundles of
-/// earlier versions.
-pub(super) fn text(run: &Run, system: &SystemRecord, bundles: &[&Path]) -> Result<String> {
+/// The section on methods, of the jobs that have results and the folders of all bundles; empty
+/// without one, and of bundles of earlier versions.
+pub(super) fn text(
+    run: &Run,
+    system: &SystemRecord,
+    jobs: &[&JobRecord],
+    bundles: &[&Path],
+) -> Result<String> {
     let Some(bundle) = bundles.first() else {
         return Ok(String::new());
     };
     let mut text = String::new();
     let built: Manifest = json(&bundle.join("system/manifest.json"))?.unwrap_or_default();
     let simulated: Manifest = json(&bundle.join("manifest.json"))?.unwrap_or_default();
-    let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
     let first = jobs.first().context("a run with results has a job")?;
     let mut all = Vec::new();
     for bundle in bundles {
@@ -139,12 +143,12 @@ pub(super) fn text(run: &Run, system: &SystemRecord, bundles: &[&Path]) -> Resul
     let methods = all.first().context("a bundle was found")?;
 
     writeln!(text, "{}\n", of_system(run, system, &built))?;
-    writeln!(text, "{}\n", of_minimisation(&jobs))?;
+    writeln!(text, "{}\n", of_minimisation(jobs))?;
     if !methods.is_empty() {
         writeln!(text, "{}\n", of_protocol(methods, &first.parameters))?;
         writeln!(text, "{}\n", of_physics(methods))?;
     }
-    writeln!(text, "{}\n", of_machine(&jobs, &all, &simulated))?;
+    writeln!(text, "{}\n", of_machine(jobs, &all, &simulated))?;
     Ok(text)
 }
 

@@ -57,7 +57,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 /// a run.
 pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> {
     let text = text(run, results)?;
-    let citations = run.replicas.first().map(|replica| replica.job.citations.as_slice());
+    let citations = simulated(run).next().map(|(_, job)| job.citations.as_slice());
     let bibtex = cite::bibtex(citations.unwrap_or_default());
     // The page comes last, and whole: it says that the run is finished.
     let all = [(cite::FILE, bibtex), ("report.md", text.clone()), (FILE, page(run, &text)?)];
@@ -107,14 +107,14 @@ fn title(run: &Run) -> &str {
 fn text(run: &Run, results: &[Results]) -> Result<String> {
     let system = run.system.as_ref().context("a run with results has a system")?;
     let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
-    let first = jobs.first().context("a run with results has a job")?;
+    let (_, first) = simulated(run).next().context("a run with results has a job")?;
     let parameters = &first.parameters;
 
     let found: Vec<Found> =
         results.iter().map(|result| Found::read(result, parameters)).collect::<Result<_>>()?;
 
     let mut text = format!("# {}\n\n", title(run));
-    writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), times(jobs.len()))?;
+    writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), times(run))?;
     let analyses = run.replicas.iter().filter_map(|replica| replica.analysis.as_ref()).collect();
     let warnings = warnings(system, &jobs, analyses, &found);
     if !warnings.is_empty() {
@@ -123,7 +123,8 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     done(&mut text, run, system, parameters)?;
     let bundles: Vec<&Path> =
         results.iter().filter_map(|result| result.bundle.as_deref()).collect();
-    let methods = methods::text(run, system, &bundles)?;
+    let with_results: Vec<&JobRecord> = simulated(run).map(|(_, job)| job).collect();
+    let methods = methods::text(run, system, &with_results, &bundles)?;
     if !methods.is_empty() {
         writeln!(text, "\n## Methods\n\n{}", methods.trim_end())?;
     }
@@ -134,6 +135,8 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     table(&mut text, "Job", "JobCreateParams", &value(parameters)?)?;
     if let Some(analysis) = &run.plan.analysis {
         table(&mut text, "Analysis", "AnalysisRequest", &value(analysis)?)?;
+        let groups = found.iter().map(|it| &it.analysis.groups).find(|groups| !groups.is_empty());
+        measured::selected(&mut text, groups.map_or(&[], Vec::as_slice))?;
     }
 
     writeln!(text, "\n## How to cite\n")?;
@@ -149,6 +152,23 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// The jobs that ended well, each with the number of its replica. Of others there is nothing to
+/// report but that.
+fn simulated(run: &Run) -> impl Iterator<Item = (usize, &JobRecord)> {
+    let jobs = (1..).zip(run.replicas.iter().map(|replica| &replica.job));
+    jobs.filter(|(_, job)| job.status == "succeeded")
+}
+
+/// What became of a job without results: `was cancelled`, `failed: The system blew up`.
+fn unsimulated(job: &JobRecord) -> Option<String> {
+    match (job.status.as_str(), &job.error) {
+        ("succeeded", _) => None,
+        ("cancelled", _) => Some("was cancelled".to_owned()),
+        (status, None) => Some(status.to_owned()),
+        (status, Some(error)) => Some(format!("{status}: {}", error.message)),
+    }
 }
 
 /// What was found in the results of a replica.
@@ -195,7 +215,11 @@ fn warnings(
         analysis.warnings.iter().map(|warning| with_mask(&warning.message, &analysis.request))
     });
     let others = system.warnings.iter().chain(of_jobs).map(|warning| warning.message.clone());
-    let mut warnings: Vec<String> = Vec::new();
+    let missing = jobs.iter().zip(1..).filter_map(|(job, n)| {
+        let what = unsimulated(job)?;
+        Some(format!("Replica {n} ({}) {what}. It is left out of all that follows.", job.job_id))
+    });
+    let mut warnings: Vec<String> = missing.collect();
     for warning in others.chain(of_analyses) {
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -248,15 +272,18 @@ fn came_of_it(
     }
     for (index, (result, found)) in results.iter().zip(found).enumerate() {
         writeln!(text, "\n### Replica {}\n", index + 1)?;
+        if let Some(what) = unsimulated(jobs[index]) {
+            writeln!(text, "It {what}.")?;
+        }
         replica(text, run, index, result, found)?;
     }
     Ok(())
 }
 
-/// The residues of the first replica with their secondary structure in the first analysed frame;
+/// The residues of the first replica that has results, with their secondary structure in the first analysed frame;
 /// none where its files are not there or cannot be read, as figures do without.
 fn axis(run: &Run, results: &[Results]) -> ResidueAxis {
-    let Some(bundle) = results.first().and_then(|first| first.bundle.as_deref()) else {
+    let Some(bundle) = results.iter().find_map(|result| result.bundle.as_deref()) else {
         return ResidueAxis::default();
     };
     let find = |formats: [&str; 2]| {
@@ -460,8 +487,12 @@ fn fields(rows: &mut Vec<Row>, prefix: &str, schema: &'static Value, request: &V
     }
 }
 
-fn times(count: usize) -> String {
-    if count == 1 { String::new() } else { format!(", {count} replicas") }
+fn times(run: &Run) -> String {
+    match (simulated(run).count(), run.replicas.len()) {
+        (_, 1) => String::new(),
+        (n, all) if n == all => format!(", {n} replicas"),
+        (n, all) => format!(", {n} of {all} replicas"),
+    }
 }
 
 /// A question mark where nothing is known.

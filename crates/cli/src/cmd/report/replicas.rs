@@ -33,12 +33,14 @@ pub(super) fn means(log: &Log, analysis: &Analysis) -> Vec<Mean> {
 
 /// The means of replicas beside each other, with what they differ by.
 pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> {
-    let [first, _, ..] = replicas else { return Ok(()) };
+    // One that came to nothing has none.
+    let replicas: Vec<&Vec<Mean>> = replicas.iter().filter(|means| !means.is_empty()).collect();
+    let [first, _, ..] = replicas.as_slice() else { return Ok(()) };
     let mut rows = String::new();
     for (nth, Mean { what, .. }) in first.iter().enumerate() {
         // One may have logged nothing, so that the others' places are not its own.
         let of_the_name = first[..nth].iter().filter(|it| it.what == *what).count();
-        let same = |replica: &Vec<Mean>| {
+        let same = |replica: &&Vec<Mean>| {
             replica.iter().filter(|it| it.what == *what).nth(of_the_name).map(|it| it.mean)
         };
         let means: Vec<f64> = replicas.iter().filter_map(same).collect();
@@ -71,7 +73,7 @@ pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> 
 
 /// What replicas have measured, over each other; nothing of a run with one.
 pub(super) fn overlay(replicas: &[Analysis]) -> Option<Figure> {
-    let [first, _, ..] = replicas else { return None };
+    let (_, first) = first(replicas, |replica| replica.measured.is_empty())?;
     let mut panels = Vec::new();
     let all = replicas.iter().flat_map(|replica| &replica.measured);
     let is_long = all.flat_map(|one| &one.times).any(|ps| *ps >= 1000.0);
@@ -94,9 +96,11 @@ pub(super) fn overlay(replicas: &[Analysis]) -> Option<Figure> {
 }
 
 /// The fluctuations of residues in all replicas, a figure for each table, with its name; along it
-/// the secondary structure of an axis of the first replica.
+/// the secondary structure of an axis of the first of them.
 pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(String, Figure)> {
-    let [first, _, ..] = replicas else { return Vec::new() };
+    let Some((n, first)) = first(replicas, |replica| replica.fluctuations.is_empty()) else {
+        return Vec::new();
+    };
     let figures = first.fluctuations.iter().filter_map(|of_first| {
         let same = |replica: &Analysis| {
             let mut all = replica.fluctuations.iter();
@@ -111,7 +115,7 @@ pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(St
             });
             let figure = Figure {
                 tracks: Track::by_chain(measured, axis).unwrap_or_default(),
-                track_note: format!("in {} of replica 1", axis.origin),
+                track_note: format!("in {} of replica {n}", axis.origin),
                 title: "Replicas".to_owned(),
                 subtitle: of_first.title.clone(),
                 x_label: "residue number".to_owned(),
@@ -123,6 +127,15 @@ pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(St
         })
     });
     figures.collect()
+}
+
+/// The first replica that has something, with its number; none where it would be alone.
+fn first(
+    replicas: &[Analysis],
+    is_empty: impl Fn(&Analysis) -> bool,
+) -> Option<(usize, &Analysis)> {
+    let mut some = (1..).zip(replicas).filter(|(_, replica)| !is_empty(replica));
+    some.next().filter(|_| some.next().is_some())
 }
 
 fn are_of_the_same(a: &Fluctuations, b: &Fluctuations) -> bool {
@@ -209,7 +222,7 @@ mod tests {
             has_times: true,
             values: values.to_vec(),
         }];
-        Analysis { measured, fluctuations: Vec::new() }
+        Analysis { measured, ..Analysis::default() }
     }
 
     #[test]
@@ -267,7 +280,7 @@ mod tests {
                 unit: "Å".to_owned(),
                 residues: residues.to_vec(),
             };
-            Analysis { measured: Vec::new(), fluctuations: vec![fluctuations] }
+            Analysis { fluctuations: vec![fluctuations], ..Analysis::default() }
         };
         let labels = ["A:ALA1", "A:ALA2", "A:ALA7", "B:ALA1"].into_iter().zip(1..);
         let residues = labels.map(|(label, number)| AxisResidue {
