@@ -48,13 +48,14 @@ pub(crate) fn unpacked(path: &Path, folder: &Path) -> Result<Option<PathBuf>, Fa
         fs::create_dir_all(folder)?;
         io::copy(&mut open(path)?, &mut File::create(&to)?).map(drop)
     };
-    unpack().map_err(|e| Failure::file(path, &e))?;
+    unpack().map_err(|e| unread(path, &e))?;
     Ok(Some(to))
 }
 
 /// What is read or sent of a file: itself, or, when it is compressed, what is in it, in a folder that
 /// is there as long as it is held.
 pub(crate) fn to_read(path: PathBuf) -> Result<(PathBuf, Option<TempDir>), Failure> {
+    compression(&path)?;
     if !is_gzip(&path).map_err(|e| Failure::file(&path, &e))? {
         return Ok((path, None));
     }
@@ -63,10 +64,50 @@ pub(crate) fn to_read(path: PathBuf) -> Result<(PathBuf, Option<TempDir>), Failu
     Ok((unpacked.unwrap_or(path), Some(folder)))
 }
 
+/// Why a file that may be compressed could not be read.
+fn unread(path: &Path, error: &io::Error) -> Failure {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    match error.kind() {
+        InvalidData | InvalidInput | UnexpectedEof => {
+            let what = "is compressed by gzip, and damaged or cut off";
+            Failure::invalid(format!("{}: {what} ({error})", path.display()))
+                .remedy("download or copy it again")
+        }
+        _ => Failure::file(path, error),
+    }
+}
+
 fn is_gzip(path: &Path) -> io::Result<bool> {
     let mut magic = Vec::new();
     File::open(path)?.take(2).read_to_end(&mut magic)?;
     Ok(magic == GZIP)
+}
+
+/// What files that are no text begin with, what they are, and what helps.
+const KNOWN: &[(&[u8], &str, &str)] = &[
+    (b"PK\x03\x04", "a zip archive", "unpack it, and give the structure that is in it"),
+    (b"\xff\xfe", UTF_16, SAVE_AS_UTF_8),
+    (b"\xfe\xff", UTF_16, SAVE_AS_UTF_8),
+    (b"\x89PNG", "a PNG picture", OF_ATOMS),
+    (b"\xff\xd8\xff", "a JPEG picture", OF_ATOMS),
+    (b"%PDF", "a PDF document", OF_ATOMS),
+    (b"BZh", "compressed by bzip2", "decompress it with `bunzip2`"),
+    (b"\xfd7zXZ", "compressed by xz", "decompress it with `unxz`"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "decompress it with `unzstd`"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it, and give the structure that is in it"),
+    (b"\x89HDF", "an HDF5 file", OF_ATOMS),
+];
+const UTF_16: &str = "text in UTF-16";
+const SAVE_AS_UTF_8: &str = "save it as UTF-8, which editors offer when they save";
+const OF_ATOMS: &str = "give a file of atoms with their coordinates, such as .pdb or .cif";
+
+/// Refuses what is named as if it were compressed, and is not.
+pub(crate) fn compression(path: &Path) -> Result<(), Failure> {
+    if unpacked_name(path) == path || is_gzip(path).map_err(|e| Failure::file(path, &e))? {
+        return Ok(());
+    }
+    let failure = Failure::invalid(format!("{}: is not compressed by gzip", path.display()));
+    Err(failure.remedy("leave .gz out of its name, if it is what that says without it"))
 }
 
 /// Refuses what cannot be a structure, and says what it is.
@@ -179,9 +220,10 @@ const NO_ATOM: &str = "has no atom; no line begins ATOM or HETATM";
 
 /// The beginning of a text, and whether it is all of it.
 fn head(path: &Path) -> Result<(String, bool), Failure> {
+    compression(path)?;
     let mut bytes = Vec::new();
     let read = open(path).and_then(|content| content.take(HEAD).read_to_end(&mut bytes));
-    read.map_err(|e| Failure::file(path, &e))?;
+    read.map_err(|e| unread(path, &e))?;
     let shown = path.display();
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).trim_start().to_lowercase();
     if start.is_empty() {
@@ -192,12 +234,13 @@ fn head(path: &Path) -> Result<(String, bool), Failure> {
             "download the file itself: of a public entry https://files.rcsb.org/download/1L2Y.cif",
         ));
     }
-    if bytes.starts_with(b"PK\x03\x04") {
-        return Err(Failure::invalid(format!("{shown}: is a zip archive"))
-            .remedy("unpack it, and give the structure that is in it"));
+    if let Some((_, what, remedy)) = KNOWN.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        return Err(Failure::invalid(format!("{shown}: is {what}")).remedy(*remedy));
     }
     if bytes.contains(&0) {
-        return Err(Failure::invalid(format!("{shown}: is no text")));
+        return Err(Failure::invalid(format!("{shown}: is no text")).remedy(
+            "a structure or a ligand is text; is this the file that was meant, and whole?",
+        ));
     }
     let is_all = (bytes.len() as u64) < HEAD;
     Ok((String::from_utf8_lossy(&bytes).into_owned(), is_all))
@@ -261,6 +304,14 @@ mod tests {
         assert_eq!(said("a.pdb", b"# made\ndata_1L2Y\n").as_deref(), Some("is mmCIF, not PDB"));
         assert_eq!(said("a.cif", ATOM.as_bytes()).as_deref(), Some("is PDB, not mmCIF"));
         assert_eq!(said("a.pdb", b"PK\x03\x04rest").as_deref(), Some("is a zip archive"));
+        assert_eq!(said("a.pdb", b"\xff\xfeA\0T\0").as_deref(), Some("is text in UTF-16"));
+        assert_eq!(said("a.pdb", b"\x89PNG\r\n\x1a\n\0").as_deref(), Some("is a PNG picture"));
+        assert_eq!(said("a.pdb", b"\x01\0\x02").as_deref(), Some("is no text"));
+        assert_eq!(
+            said("b.pdb.gz", ATOM.as_bytes()).as_deref(),
+            Some("is not compressed by gzip"),
+            "whatever the name says"
+        );
         let ligand = |name: &str, content: &str| {
             let path = folder.path().join(name);
             fs::write(&path, content).unwrap();
@@ -276,6 +327,9 @@ mod tests {
         let gzip = gzip.finish().unwrap();
         assert_eq!(said("a.pdb.gz", &gzip), None);
         assert_eq!(said("a.pdb", &gzip), None, "whatever the name says");
+        assert!(
+            said("a.pdb.gz", &gzip[..gzip.len() / 2]).is_some_and(|said| said.contains("cut off"))
+        );
         assert!(said("a.sdf", b"x").is_some_and(|said| said == "is a ligand's format"));
     }
 }

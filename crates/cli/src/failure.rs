@@ -209,7 +209,7 @@ impl From<Error> for Failure {
                 Error::Connection(source) if is_connection_refused(source) => {
                     "start the service there, with `molboxd serve`, or one of your own with `molbox \
                      up`; or give another address: `molbox login --base-url URL`, --base-url or \
-                     MOLBOX_BASE_URL"
+                     MOLBOX_BASE_URL (of margins --margin-url or MOLBOX_MARGIN_URL)"
                 }
                 Error::Refused(_) => {
                     "try again in some minutes; it is the operator of the service who can put it \

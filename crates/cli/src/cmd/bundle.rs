@@ -23,6 +23,8 @@ pub(crate) enum Command {
     ///
     /// Example: molbox bundle publish job_….zip --author 'Ada Lovelace <0000-0002-1825-0097>'
     /// --license CC-BY-4.0
+    // With the options that have to be there it is longer than a line.
+    #[command(override_usage = "molbox bundle publish [OPTIONS] <BUNDLE>")]
     Publish(Publish),
 }
 

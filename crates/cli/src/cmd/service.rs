@@ -102,7 +102,7 @@ pub(crate) async fn usage(context: &Context) -> Result<(), Failure> {
         row("files and results on disk", size(bytes.used), bytes.most.map(size)),
     ];
     rows.extend(hours.as_ref().map(|hours| {
-        let shown = |hours: Finite| format!("{:.1} h", hours.get());
+        let shown = |hours: Finite| format!("{:.2} h", hours.get());
         let what = format!("time of tasks in {} days", hours.days);
         row(&what, shown(hours.used), hours.most.map(shown))
     }));
