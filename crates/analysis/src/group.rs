@@ -71,12 +71,6 @@ impl Group {
 
     /// All molecules but water and single atoms.
     pub fn solute(topology: &Topology) -> Self {
-        let mut n_atoms = vec![0_u32; topology.n_molecules()];
-        (0..topology.n_atoms()).for_each(|atom| n_atoms[topology.molecule_of(atom)] += 1);
-        let atoms = AtomSet::from_fn(topology.n_atoms(), |atom| {
-            n_atoms[topology.molecule_of(atom)] > 1
-                && !topology.is_water(topology.atom(atom).residue)
-        });
-        Self { label: "solute".to_owned(), atoms }
+        Self { label: "solute".to_owned(), atoms: topology.solute() }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::Element;
+use crate::{AtomSet, Element};
 
 /// One atom.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,6 +276,15 @@ impl Topology {
     /// that are no elements.
     pub fn is_water(&self, residue: usize) -> bool {
         WATER.contains(&self.residue(residue).name) || self.has_atoms_of_water(residue)
+    }
+
+    /// Atoms of molecules of more than one atom that are no water.
+    pub(crate) fn solute(&self) -> AtomSet {
+        let mut n_atoms = vec![0_u32; self.n_molecules()];
+        (0..self.n_atoms()).for_each(|atom| n_atoms[self.molecule_of(atom)] += 1);
+        AtomSet::from_fn(self.n_atoms(), |atom| {
+            n_atoms[self.molecule_of(atom)] > 1 && !self.is_water(self.atom(atom).residue)
+        })
     }
 
     fn has_atoms_of_water(&self, residue: usize) -> bool {

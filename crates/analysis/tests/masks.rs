@@ -327,11 +327,29 @@ fn a_number_of_the_file_is_hinted_at_although_a_water_has_it_by_count() {
         warned(":4"),
         [
             "column 2: `:4` counts residues from the first, to W:HOH4; A:GLY4, number 4 of the file, \
-             is `:;4`"
+             is `::A&:;4`"
         ]
     );
-    assert!(warned(":5")[0].ends_with("A:NME5, number 5 of the file, is `:;5`"));
-    assert_eq!(warned(":3"), [""; 0], "no molecule has this number");
+    assert!(warned(":5")[0].ends_with("A:NME5, number 5 of the file, is `::A&:;5`"));
+    assert_eq!(
+        warned(":3"),
+        [
+            "column 2: `:3` counts residues from the first, to W:HOH3; the last before it that is no \
+             water or ion is A:GLY4, `:1`"
+        ],
+        "no molecule has this number"
+    );
+    assert_eq!(
+        warned(":4-6@CA"),
+        [
+            "column 2: `:4-6` counts residues from the first, to W:HOH4; A:GLY4, number 4 of the \
+             file, is `::A&:;4-6`",
+            "no atom is selected"
+        ]
+    );
+    assert_eq!(warned("::B")[0], "column 3: there is no chain B; there are A and W");
+    assert_eq!(warned(":1-2"), [""; 0]);
+    assert_eq!(warned("::A&:;4"), [""; 0]);
 }
 
 #[test]

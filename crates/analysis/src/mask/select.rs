@@ -1,5 +1,6 @@
 //! Syntax tree and topology to a set of atoms.
 
+use std::cell::LazyCell;
 use std::ops::{Range, RangeInclusive};
 
 use super::near::{Images, Points};
@@ -112,34 +113,60 @@ impl Evaluation<'_> {
         set
     }
 
-    /// Warns of a residue by index where a macromolecule has another one of this number: tables show
-    /// the numbers of the file.
+    /// Warns of residues by index where a macromolecule has others of these numbers, for tables
+    /// show the numbers of the file; and of one that is counted into the solvent.
     fn warn_of_numbers(&mut self, items: &[Item]) {
         let topology = self.topology;
+        let solute = LazyCell::new(|| topology.solute());
+        let is_solvent =
+            |residue| topology.residue_atoms(residue).all(|atom| !solute.contains(atom));
         for (range, column) in items.iter().filter_map(range_of) {
-            let number = *range.start();
-            let index = number as usize - 1;
-            let is_there = index < topology.n_residues();
-            // Of a range that exists the result says what it selects.
+            let first = *range.start() as usize - 1;
+            let is_there = first < topology.n_residues();
             let is_one = range.start() == range.end();
-            let is_it = || {
-                let counted = topology.residue(index);
+            // Of a range within molecules the result says what it selects.
+            let is_meant = || match is_one {
                 // Waters are numbered too, and may be by chance as they are counted.
-                counted.number == number && is_of_chain(topology, index)
+                true => {
+                    topology.residue(first).number == *range.start() && is_of_chain(topology, first)
+                }
+                false => !is_solvent(first),
             };
-            if is_there && (!is_one || is_it()) {
+            if is_there && is_meant() {
                 continue;
             }
-            let named = (0..topology.n_residues()).find(|residue| {
-                topology.residue(*residue).number == number && is_of_chain(topology, *residue)
+            let counted = is_there.then(|| topology.residue_label(first));
+            let mut of_chains = (0..topology.n_residues()).filter(|residue| {
+                range.contains(&topology.residue(*residue).number)
+                    && is_of_chain(topology, *residue)
             });
-            if let Some(named) = named {
+            if let Some(named) = of_chains.next() {
+                let chain = topology.chain_id(topology.residue(named).chain);
+                let is_alone = || {
+                    let number = topology.residue(named).number;
+                    (0..topology.n_residues())
+                        .all(|it| it == named || topology.residue(it).number != number)
+                };
+                let chain = (!chain.is_empty() && !is_alone()).then(|| chain.to_owned());
                 self.warnings.push(MaskWarning::Numbered {
                     column,
-                    number: index + 1,
-                    counted: is_there.then(|| topology.residue_label(index)),
+                    range: range.clone(),
+                    counted,
+                    number: topology.residue(named).number,
                     named: topology.residue_label(named),
+                    chain,
                 });
+            } else if is_there && is_one && is_solvent(first) {
+                let last = (0..first).rev().find(|residue| !is_solvent(*residue));
+                if let Some(last) = last {
+                    self.warnings.push(MaskWarning::CountedIntoSolvent {
+                        column,
+                        number: first + 1,
+                        counted: topology.residue_label(first),
+                        last: last + 1,
+                        last_label: topology.residue_label(last),
+                    });
+                }
             }
         }
     }
@@ -233,6 +260,20 @@ impl Evaluation<'_> {
                     other_name(pattern, used.iter().map(|id| &*names[*id]))
             {
                 self.warnings.push(MaskWarning::OtherName { column, kind, name, instead });
+            } else if !found
+                && kind == Kind::Chain
+                && let Some(name) = pattern.literal()
+            {
+                let mut chains: Vec<String> = Vec::new();
+                for id in self.topology.chains().filter(|id| !id.is_empty()) {
+                    if !chains.iter().any(|known| known == id) {
+                        chains.push(id.to_owned());
+                    }
+                }
+                // One that has none warns of that.
+                if !chains.is_empty() {
+                    self.warnings.push(MaskWarning::NoChain { column, name, chains });
+                }
             }
         }
         named

@@ -1,9 +1,13 @@
 //! What a mask selects, what it warns of, and why it cannot be applied.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::syntax::Kind;
 use crate::AtomSet;
+
+/// Chains that are named where one is not there.
+const MOST_CHAINS: usize = 12;
 
 /// What a mask selects from a topology.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,16 +65,42 @@ pub enum MaskWarning {
         /// How many there are.
         last: usize,
     },
-    /// A residue is counted from the first, while another one has this number in the file.
+    /// Residues are counted from the first, while others have these numbers in the file.
     Numbered {
+        /// Where the number stands.
+        column: usize,
+        /// The numbers.
+        range: RangeInclusive<i64>,
+        /// The residue that the first counts to, if there are as many.
+        counted: Option<String>,
+        /// The first of the residues that have the numbers.
+        named: String,
+        /// The number that it has.
+        number: i64,
+        /// Its chain, where others have that number too.
+        chain: Option<String>,
+    },
+    /// A residue counted from the first is water or an ion, behind all molecules.
+    CountedIntoSolvent {
         /// Where the number stands.
         column: usize,
         /// The number.
         number: usize,
-        /// The residue that it counts to, if there are as many.
-        counted: Option<String>,
-        /// The residue that has the number.
-        named: String,
+        /// The residue that it counts to.
+        counted: String,
+        /// How many residues there are up to the last one before it that is no solvent.
+        last: usize,
+        /// That residue.
+        last_label: String,
+    },
+    /// No chain has this id.
+    NoChain {
+        /// Where the id starts.
+        column: usize,
+        /// The id in the mask.
+        name: String,
+        /// Those that there are.
+        chains: Vec<String>,
     },
     /// The topology does not say what the selector asks for: types, chain ids, or bonds.
     Unknown {
@@ -144,12 +174,38 @@ impl fmt::Display for MaskWarning {
             Self::BeyondEnd { column, kind, last } => {
                 write!(f, "column {column}: starts after the last {}, number {last}", kind.noun())
             }
-            Self::Numbered { column, number, counted, named } => {
-                write!(f, "column {column}: `:{number}` counts residues from the first")?;
+            Self::Numbered { column, range, counted, named, number, chain } => {
+                let (first, last) = (range.start(), range.end());
+                let range =
+                    if first == last { first.to_string() } else { format!("{first}-{last}") };
+                write!(f, "column {column}: `:{range}` counts residues from the first")?;
                 if let Some(counted) = counted {
                     write!(f, ", to {counted}")?;
                 }
-                write!(f, "; {named}, number {number} of the file, is `:;{number}`")
+                write!(f, "; {named}, number {number} of the file, is `")?;
+                // Others, of the solvent for instance, have the number too.
+                if let Some(chain) = chain {
+                    write!(f, "::{chain}&")?;
+                }
+                write!(f, ":;{range}`")
+            }
+            Self::CountedIntoSolvent { column, number, counted, last, last_label } => write!(
+                f,
+                "column {column}: `:{number}` counts residues from the first, to {counted}; the last \
+                 before it that is no water or ion is {last_label}, `:{last}`"
+            ),
+            Self::NoChain { column, name, chains } => {
+                write!(f, "column {column}: there is no chain {name}; there ")?;
+                match chains.as_slice() {
+                    [one] => write!(f, "is {one}"),
+                    [some @ .., last] if some.len() < MOST_CHAINS => {
+                        write!(f, "are {} and {last}", some.join(", "))
+                    }
+                    many => {
+                        let (some, others) = many.split_at(MOST_CHAINS);
+                        write!(f, "are {} and {} others", some.join(", "), others.len())
+                    }
+                }
             }
             Self::Unknown { kind } => match kind {
                 Kind::Molecule => {

@@ -217,7 +217,8 @@ fn what_is_wrong_is_reported_with_field_remedy_and_exit_status() {
             "nothing listens at http://127.0.0.1:1",
             "start the service there, with `molboxd serve`, or one of your own with `molbox up`; or \
              give another address: `molbox \
-             login --base-url URL`, --base-url or MOLBOX_BASE_URL",
+             login --base-url URL`, --base-url or MOLBOX_BASE_URL (of margins --margin-url or \
+             MOLBOX_MARGIN_URL)",
         ),
     ];
     for (arguments, exit, message, remedy) in cases {
@@ -398,7 +399,9 @@ fn an_analysis_of_files_here_calls_its_fields_as_they_were_given() {
         command
     };
     let (code, error) = failure(&mut analyze(&["--rmsd", ":41@CA"]));
-    assert_eq!((code, &error["message"]), (5, &json!("--rmsd: \":41@CA\" selects no atom")));
+    let message = "--rmsd: \":41@CA\" selects no atom; column 2: `:41` counts residues from the \
+                   first, to 2:HOH41; the last before it that is no water or ion is A:LYS11, `:12`";
+    assert_eq!((code, &error["message"]), (5, &json!(message)));
     assert_eq!(error["fields"][0]["at"], "rmsd_masks[0][0]");
     let output = analyze(&["--rmsf", "*"]).output().unwrap();
     let remarks = String::from_utf8(output.stderr).unwrap();

@@ -164,6 +164,13 @@ impl Built {
         Ok(())
     }
 
+    /// What a mask selects, and the user may not have meant.
+    pub(crate) fn warnings_of(&self, mask: &str) -> Vec<String> {
+        let selection = selection(&self.topology, &self.positions, mask);
+        let warnings = selection.map(|selection| selection.warnings).unwrap_or_default();
+        warnings.iter().map(ToString::to_string).collect()
+    }
+
     /// What to say of a mask whose distances end at a face of the cell, where that decides what it
     /// selects.
     pub(crate) fn without_images(&self, mask: &str, cell: &Cell) -> Option<String> {

@@ -27,27 +27,40 @@ pub(crate) fn notices(parameters: &Parameters) -> Vec<Notice> {
         .collect()
 }
 
-/// Which masks have distances that end at a face of the box, where that decides what they select.
+/// Which masks may select other atoms than were meant: by distances that end at a face of the box,
+/// where that decides, or by residues that others have the numbers of.
 ///
 /// # Errors
 ///
-/// When the system cannot be read, which it is only for masks with distances: it takes longer than
-/// all else.
+/// When the system cannot be read, which it is only for masks with distances or numbers of
+/// residues: it takes longer than all else.
 pub(crate) fn of_masks(
     app: &App,
     parameters: &Parameters,
     system: &System<'_>,
 ) -> Result<Vec<Notice>, ApiError> {
-    let measuring: Vec<_> =
-        parameters.masks().filter(|(_, mask)| mask.contains(['<', '>'])).collect();
-    let Some(cell) = system.cell().filter(|_| !measuring.is_empty()) else {
+    let masks: Vec<_> = parameters
+        .masks()
+        .filter(|(_, mask)| mask.contains(['<', '>']) || has_numbers_of_residues(mask))
+        .collect();
+    if masks.is_empty() {
         return Ok(Vec::new());
-    };
+    }
     let built = system.built(app)?;
-    let notices = measuring
-        .into_iter()
-        .filter_map(|(at, mask)| Some(notice(at, built.without_images(mask, &cell)?)));
-    Ok(notices.collect())
+    let mut notices = Vec::new();
+    for (at, mask) in masks {
+        let counted = has_numbers_of_residues(mask).then(|| built.warnings_of(mask));
+        let cut = system.cell().and_then(|cell| built.without_images(mask, &cell));
+        let all = counted.into_iter().flatten().chain(cut);
+        notices.extend(all.map(|message| notice(at.clone(), message)));
+    }
+    Ok(notices)
+}
+
+/// Whether a mask counts residues, as in `:41@CA`.
+fn has_numbers_of_residues(mask: &str) -> bool {
+    let mut after = mask.split(':').skip(1);
+    after.any(|rest| rest.trim_start().starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn notice(loc: Vec<LocItem>, message: String) -> Notice {
