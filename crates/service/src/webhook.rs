@@ -37,10 +37,23 @@ const LONGEST_PAUSE_SECONDS: i64 = 6 * 3600;
 /// So often it is tried, which takes about a day and a half.
 const TRIES: i64 = 12;
 
-/// Whether ends of tasks can be reported to an address: nobody else reads them on their way.
-pub(crate) fn is_address(address: &str) -> bool {
-    let names_nobody = |url: &Url| url.username().is_empty() && url.password().is_none();
-    Url::parse(address).is_ok_and(|url| web::is_private(&url) && names_nobody(&url))
+/// Why ends of tasks cannot be reported to an address, if they cannot: nobody else may read them on
+/// their way.
+pub(crate) fn problem(address: &str) -> Option<&'static str> {
+    if address.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Some("has a blank in it; write `%20` for one that belongs there");
+    }
+    match Url::parse(address) {
+        Ok(url) if !web::is_private(&url) => {
+            Some("must begin with https://, or with http:// and be on this machine")
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some(
+            "has a name or a password before `@`, which are not sent; let the receiver check the \
+             signature",
+        ),
+        Ok(_) => None,
+        Err(_) => Some("is no address; it is written like https://example.org/hook"),
+    }
 }
 
 /// Sends what is due, as long as the service runs.
@@ -140,16 +153,18 @@ mod tests {
     #[test]
     fn reports_go_where_nobody_else_reads_them() {
         for good in ["https://example.org/hook?a=1", "http://127.0.0.1:9/hook"] {
-            assert!(is_address(good), "{good}");
+            assert_eq!(problem(good), None, "{good}");
         }
-        for other in [
-            "http://example.org/hook",
-            "https://u:p@example.org",
-            "https://:p@example.org",
-            "example.org",
-            "file:///x",
+        for (other, expected) in [
+            ("http://example.org/hook", "must begin with https://"),
+            ("https://u:p@example.org", "has a name or a password"),
+            ("https://:p@example.org", "has a name or a password"),
+            ("https://example.org/a hook", "has a blank"),
+            ("https://example.org/hook ", "has a blank"),
+            ("example.org", "is no address"),
+            ("file:///x", "must begin with https://"),
         ] {
-            assert!(!is_address(other), "{other}");
+            assert!(problem(other).unwrap().starts_with(expected), "{other}: {:?}", problem(other));
         }
     }
 }

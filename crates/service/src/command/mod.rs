@@ -204,6 +204,7 @@ enum AccountCommand {
     Invite { name: String },
     /// Have somebody sign in to an account by the identity provider; `--subject` is who they are
     /// there (the claim `sub`).
+    #[command(override_usage = "molboxd account link --subject <SUBJECT> <NAME>")]
     Link {
         name: String,
         #[arg(long)]
@@ -223,7 +224,12 @@ enum AccountCommand {
         json: bool,
     },
     /// Show what an account uses and may, and its keys.
-    Show { name: String },
+    Show {
+        name: String,
+        /// As JSON, in a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Change the role of an account, its weight, or the limits of its own.
     #[command(
         visible_alias = "limit",
@@ -237,6 +243,7 @@ enum AccountCommand {
     },
     /// Have the end of each task of an account reported to an address, by a signed POST; shows the
     /// secret that signs, this once.
+    #[command(override_usage = "molboxd account webhook <--url <URL>|--off> <NAME>")]
     Webhook {
         name: String,
         /// Where to: https, or http on this machine.
@@ -345,6 +352,8 @@ pub fn main() -> ExitCode {
     // What is written is the owner's alone, by tasks too, which inherit this.
     umask(Mode::RWXG | Mode::RWXO);
     match run(parse()) {
+        // Whoever asked has not got all of it: a key, for example, that is shown once.
+        Ok(0) if say::has_lost() => ExitCode::FAILURE,
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             say_error(&format!("molboxd: {error:#}"));
@@ -671,9 +680,9 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
                 "there is no account yet; make one with `molboxd account create NAME --admin`",
             );
         }
-        AccountCommand::Show { name } => {
-            let lines = queue::account(db, config, clock.now(), &name).await?;
-            lines.iter().for_each(|line| say(line));
+        AccountCommand::Show { name, json } => {
+            let lines = queue::account(db, config, clock.now(), &name, json).await?;
+            lines.iter().for_each(|line| if json { say_whole(line) } else { say(line) });
         }
         AccountCommand::Change { name, change } => {
             if let Some(weight) = change.weight {

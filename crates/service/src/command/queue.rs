@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::config::Config;
-use crate::db::{AccountRow, Db, Deed, Filter, Period, Waiting, elapsed};
+use crate::db::{AccountRow, Db, Deed, Filter, Period, Queued, Waiting, elapsed};
 use crate::hex::hex;
 use crate::queue::{Line, Running};
 use crate::random;
 use crate::record::{Lane, Status};
+use crate::runner::commit::Commit;
+use crate::runner::forecast::{Speeds, work};
 use crate::shown::{in_bytes, quoted, to_the_second};
 use crate::webhook;
 
@@ -84,27 +87,23 @@ struct InOrder {
 /// What runs, oldest first, then what is queued with its place, in the order in which it starts.
 async fn in_order(db: &Db, config: &Config, now: Timestamp) -> Result<Vec<InOrder>> {
     let mut places = BTreeMap::new();
+    let speeds = Speeds::read(db, config).await?;
     let lanes = [(Lane::Workers, config.slots()), (Lane::Analyses, config.worker.analyses)];
     for (lane, slots) in lanes {
         let queue = db.queue_of_lane(lane, LOOKED_AT, now).await?;
-        let waits = |task: crate::db::Queued| crate::queue::Waiting {
-            id: task.id,
-            account: task.account,
-            priority: task.priority,
-            seconds: None,
-        };
-        let runs = |(task, since): (crate::db::Queued, _)| Running {
-            account: task.account,
-            elapsed: elapsed(since, now),
-            left: None,
-        };
-        let line = Line {
-            slots,
-            running: queue.running.into_iter().map(runs).collect(),
-            waiting: queue.waiting.into_iter().map(waits).collect(),
-            served: queue.served,
-            weights: queue.weights,
-        };
+        let mut line =
+            Line { slots, served: queue.served, weights: queue.weights, ..Line::default() };
+        for task in queue.waiting {
+            let seconds = seconds(db, &speeds, &task).await;
+            let Queued { id, account, priority, .. } = task;
+            line.waiting.push(crate::queue::Waiting { id, account, priority, seconds });
+        }
+        for (task, since) in queue.running {
+            let elapsed = elapsed(since, now);
+            let whole = seconds(db, &speeds, &task).await;
+            let left = whole.map(|seconds| (seconds - elapsed).max(0.0));
+            line.running.push(Running { account: task.account, elapsed, left });
+        }
         places
             .extend(line.forecast().into_iter().zip(1_usize..).map(|(start, nth)| (start.id, nth)));
     }
@@ -118,6 +117,13 @@ async fn in_order(db: &Db, config: &Config, now: Timestamp) -> Result<Vec<InOrde
         (task.status != Status::Running, place.unwrap_or(usize::MAX), task.seq)
     });
     Ok(tasks)
+}
+
+/// How long a task has a slot, in s, if that is known. What an earlier attempt has done of it only
+/// the service knows.
+async fn seconds(db: &Db, speeds: &Speeds, task: &Queued) -> Option<f64> {
+    let work = work(db, task, |_| Ok(Commit::default())).await.ok()?;
+    speeds.seconds(task.kind, work)
 }
 
 impl InOrder {
@@ -177,8 +183,8 @@ pub(super) async fn set_webhook(
     url: Option<String>,
     deed: Deed,
 ) -> Result<Option<String>> {
-    if let Some(url) = url.as_ref().filter(|url| !webhook::is_address(url)) {
-        bail!("{url:?} must be an address with https, or with http on this machine");
+    if let Some((url, problem)) = url.as_ref().and_then(|url| Some((url, webhook::problem(url)?))) {
+        bail!("{url:?} {problem}");
     }
     let to = url.map(|url| (url, hex(&random::bytes::<32>())));
     let secret = to.as_ref().map(|(_, secret)| secret.clone());
@@ -194,61 +200,84 @@ fn account_state(account: &AccountRow) -> String {
     account.disabled_at.map_or_else(|| "active".to_owned(), disabled)
 }
 
-/// What an account uses and may, a line for each.
+/// The most that an account may have of something, and whether that is a limit of its own.
+#[derive(Clone, Copy)]
+struct Most {
+    most: Option<u64>,
+    is_own: bool,
+}
+
+impl Most {
+    /// Zero is no limit.
+    fn new(own: Option<i64>, of_service: u64) -> Self {
+        let most = own.map_or(of_service, i64::unsigned_abs);
+        Self { most: Some(most).filter(|most| *most > 0), is_own: own.is_some() }
+    }
+
+    fn shown(self, limit: impl FnOnce(u64) -> String) -> String {
+        let whose = if self.is_own { "its own" } else { "the service's" };
+        match self.most {
+            Some(most) => format!("of {}, {whose} limit", limit(most)),
+            None => format!("without a limit ({whose})"),
+        }
+    }
+
+    fn json(self, used: impl Serialize) -> serde_json::Value {
+        json!({"used": used, "most": self.most, "is_own": self.is_own})
+    }
+}
+
+/// What an account uses and may: a line for each, or all of it as JSON.
 pub(super) async fn account(
     db: &Db,
     config: &Config,
     now: Timestamp,
     name: &str,
+    json: bool,
 ) -> Result<Vec<String>> {
     let Some(account) = db.account(name).await? else { bail!("there is no account named {name}") };
-    let used = &account.used;
-    let limit = |own: Option<i64>, of_service: u64| match (own, of_service) {
-        (Some(0), _) | (None, 0) => (None, if own.is_some() { "its own" } else { "the service's" }),
-        (Some(own), _) => (Some(own.unsigned_abs()), "its own"),
-        (None, limit) => (Some(limit), "the service's"),
-    };
-    let (most_tasks, whose_tasks) = limit(used.most_open_tasks, config.limits.open_tasks.into());
-    let (most_bytes, whose_bytes) = limit(used.most_bytes, config.limits.account_bytes);
-    let (most_hours, whose_hours) = limit(used.most_hours, config.limits.account_hours.into());
-    let days = config.limits.hours_days;
+    let (used, limits) = (&account.used, &config.limits);
+    let tasks = Most::new(used.most_open_tasks, limits.open_tasks.into());
+    let disk = Most::new(used.most_bytes, limits.account_bytes);
+    let slots = Most::new(used.most_hours, limits.account_hours.into());
+    let days = limits.hours_days;
     let hours = db.slot_ms(account.id, Period { now, days }).await? as f64 / 3.6e6;
     let keys = db.keys(name).await?;
-    let webhook = db.webhook(account.id).await?.unwrap_or_else(|| "none".to_owned());
+    let webhook = db.webhook(account.id).await?;
     let n_good = keys.iter().filter(|key| crate::accounts::key::is_good(key, now)).count();
-    let of = |limit: Option<String>, whose: &str| match limit {
-        Some(limit) => format!("of {limit}, {whose} limit"),
-        None => format!("without a limit ({whose})"),
-    };
+    if json {
+        let shown = json!({
+            "account": account.name,
+            "role": account.role.to_string(),
+            "created_at": account.created_at.to_string(),
+            "disabled_at": account.disabled_at.map(|at| at.to_string()),
+            "open_tasks": tasks.json(used.open_tasks),
+            "bytes": disk.json(used.bytes),
+            "files": used.files,
+            "hours": slots.json(hours),
+            "hours_days": days,
+            "weight": account.weight,
+            "keys": {"good": n_good, "all": keys.len()},
+            "webhook": webhook,
+        });
+        return Ok(vec![shown.to_string()]);
+    }
     let bytes = |count: u64| in_bytes(count.into());
     let lines = [
         ("account", account.name.clone()),
         ("role", account.role.to_string()),
         ("state", account_state(&account)),
         ("made", to_the_second(account.created_at)),
-        (
-            "open tasks",
-            format!("{} {}", used.open_tasks, of(most_tasks.map(|n| n.to_string()), whose_tasks)),
-        ),
-        (
-            "disk",
-            format!(
-                "{} {}",
-                bytes(used.bytes.unsigned_abs()),
-                of(most_bytes.map(bytes), whose_bytes)
-            ),
-        ),
+        ("open tasks", format!("{} {}", used.open_tasks, tasks.shown(|most| most.to_string()))),
+        ("disk", format!("{} {}", bytes(used.bytes.unsigned_abs()), disk.shown(bytes))),
         ("files", used.files.to_string()),
         (
             "hours",
-            format!(
-                "{hours:.2} h in {days} days {}",
-                of(most_hours.map(|n| format!("{n} h")), whose_hours)
-            ),
+            format!("{hours:.2} h in {days} days {}", slots.shown(|most| format!("{most} h"))),
         ),
         ("weight", account.weight.to_string()),
         ("keys", format!("{n_good} good of {}", keys.len())),
-        ("webhook", webhook),
+        ("webhook", webhook.unwrap_or_else(|| "none".to_owned())),
     ];
     Ok(lines.into_iter().map(|(what, value)| format!("{what:11} {value}")).collect())
 }

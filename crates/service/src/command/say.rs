@@ -2,8 +2,11 @@
 
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::termios::tcgetwinsize;
+
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Of a terminal that does not tell.
 const USUAL_WIDTH: usize = 80;
@@ -17,11 +20,19 @@ pub(super) fn say(text: &str) {
 /// reading, as `head` does, is not owed an error, and the command goes on.
 pub(super) fn say_whole(text: &str) {
     match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+        // Of a list every line would say it.
+        Err(error)
+            if error.kind() != io::ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) =>
+        {
             say_error(&format!("molboxd: write to standard output: {error}"));
         }
         _ => {}
     }
+}
+
+/// Whether something could not be printed.
+pub(super) fn has_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 #[allow(clippy::print_stderr, reason = "what a command has to say besides")]

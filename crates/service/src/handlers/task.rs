@@ -124,7 +124,11 @@ pub(crate) fn unqueued(reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> A
     match reason {
         Unqueued::TooMany(max) => {
             let tasks = counted(max as usize, "task");
-            let msg = format!("the account has {tasks} queued or running already");
+            let msg = format!(
+                "the account has {tasks} queued or running already, as many as it may \
+                 (limits.open_tasks, or a limit of its own); wait until one has ended, cancel one, \
+                 or ask the operator for more"
+            );
             ApiError::too_many(msg, Duration::from_secs(60))
         }
         Unqueued::OverQuota(over) => ApiError::over_quota(over),

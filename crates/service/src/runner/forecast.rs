@@ -8,7 +8,8 @@ use molbox::workflow::types::Progress;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::db::{Mark, Queued, elapsed};
+use crate::config::Config;
+use crate::db::{Db, Mark, Queued, elapsed};
 use crate::plan::simulate::{Parameters, System};
 use crate::queue::{Line, Running, Waiting};
 use crate::record::{Kind, Lane, Task};
@@ -27,7 +28,7 @@ const MAX_READ: usize = 200;
 
 /// What makes a task longer than others of its kind.
 #[derive(Clone, Copy)]
-enum Work {
+pub(crate) enum Work {
     /// Of a simulation, as far as it is not done.
     Steps(Asked),
     /// As long as others were.
@@ -54,10 +55,11 @@ struct Seen {
 }
 
 /// How fast tasks were.
-struct Speeds {
+pub(crate) struct Speeds {
     jobs: Vec<Measured>,
     systems: Vec<Measured>,
     analyses: Vec<Measured>,
+    threads: u64,
 }
 
 impl Forecast {
@@ -93,24 +95,20 @@ impl Forecast {
         self.works.retain(|id, _| running.contains(id) || !seen.running.contains(id));
         let now = app.now();
         let queue = app.db.queue_of_lane(lane, MAX_WAITING, now).await?;
-        let speeds = Speeds {
-            jobs: app.db.speeds(Kind::Job).await?,
-            systems: app.db.speeds(Kind::System).await?,
-            analyses: app.db.speeds(Kind::Analysis).await?,
-        };
+        let speeds = Speeds::read(&app.db, &app.config).await?;
         let mut unread = MAX_READ;
         let mut line =
             Line { slots, served: queue.served, weights: queue.weights, ..Line::default() };
         for task in &queue.waiting {
             let work = self.work(app, task, &mut unread).await;
-            let seconds = work.and_then(|work| speeds.seconds(app, task.kind, work));
+            let seconds = work.and_then(|work| speeds.seconds(task.kind, work));
             let (id, account, priority) = (task.id.clone(), task.account, task.priority);
             line.waiting.push(Waiting { id, account, priority, seconds });
         }
         for (task, since) in &queue.running {
             let elapsed = elapsed(*since, now);
             let work = self.work(app, task, &mut unread).await;
-            let whole = work.and_then(|work| speeds.seconds(app, task.kind, work));
+            let whole = work.and_then(|work| speeds.seconds(task.kind, work));
             let left = says_left(app, &task.id)
                 .or_else(|| whole.map(|seconds| (seconds - elapsed).max(0.0)));
             line.running.push(Running { account: task.account, elapsed, left });
@@ -132,7 +130,8 @@ impl Forecast {
             return Some(*work);
         }
         *unread = unread.checked_sub(1)?;
-        let work = read(app, task).await.unwrap_or_else(|error| {
+        let done = |row: &Task| last_commit(app, row);
+        let work = work(&app.db, task, done).await.unwrap_or_else(|error| {
             // Deleted in the meantime, for example.
             tracing::debug!(task = %task.id, cause = format!("{error:#}"), "how long a task takes");
             Work::Unknown
@@ -143,11 +142,20 @@ impl Forecast {
 }
 
 impl Speeds {
+    pub(crate) async fn read(db: &Db, config: &Config) -> Result<Self> {
+        Ok(Self {
+            jobs: db.speeds(Kind::Job).await?,
+            systems: db.speeds(Kind::System).await?,
+            analyses: db.speeds(Kind::Analysis).await?,
+            threads: config.cpus_of_a_worker() as u64,
+        })
+    }
+
     /// How long a task has a slot, in s, while all slots are taken.
-    fn seconds(&self, app: &App, kind: Kind, work: Work) -> Option<f64> {
+    pub(crate) fn seconds(&self, kind: Kind, work: Work) -> Option<f64> {
         match (work, kind) {
             (Work::Steps(mut asked), _) => {
-                asked.threads = app.config.cpus_of_a_worker() as u64;
+                asked.threads = self.threads;
                 speed::job_seconds(&self.jobs, &asked)
             }
             (Work::Usual, Kind::System) => speed::usual_seconds(&self.systems),
@@ -167,17 +175,22 @@ fn says_left(app: &App, id: &str) -> Option<f64> {
     Some(said.progress.eta_seconds?.get())
 }
 
-async fn read(app: &App, task: &Queued) -> Result<Work> {
+/// What a task has to do, of which so much is done.
+pub(crate) async fn work(
+    db: &Db,
+    task: &Queued,
+    done: impl FnOnce(&Task) -> Result<Commit>,
+) -> Result<Work> {
     if task.kind != Kind::Job {
         return Ok(Work::Usual);
     }
-    let row = app.db.task(task.account, Kind::Job, &task.id).await?.context("it is gone")?;
+    let row = db.task(task.account, Kind::Job, &task.id).await?.context("it is gone")?;
     let parameters: Parameters = serde_json::from_str(&row.parameters)?;
     let system = row.parent.as_deref().context("a job without a system")?;
-    let system = app.db.task(row.account, Kind::System, system).await?.context("no system")?;
+    let system = db.task(row.account, Kind::System, system).await?.context("no system")?;
     let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
     // One that was extended, or is tried again, goes on from there.
-    let commit = if row.attempts > 0 { last_commit(app, &row)? } else { Commit::default() };
+    let commit = if row.attempts > 0 { done(&row)? } else { Commit::default() };
     let is_minimised = commit.is_minimised();
     Ok(Work::Steps(Asked {
         threads: 1,

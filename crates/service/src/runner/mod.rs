@@ -11,7 +11,7 @@ mod end;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod folder;
-mod forecast;
+pub(crate) mod forecast;
 pub(crate) mod hold;
 mod kept;
 pub(crate) mod left;

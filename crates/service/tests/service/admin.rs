@@ -230,6 +230,22 @@ async fn lists_have_heads_on_a_terminal_and_fit_it() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_printed_is_an_error_that_is_said_once() {
+    let service = Service::start_with(&[NO_WORKER]);
+    for name in ["ada", "bob", "cyd"] {
+        service.command(&["account", "create", name]);
+    }
+    for command in [&["account", "list"][..], &["key", "create", "ada"]] {
+        let mut molboxd = service.place().molboxd();
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = molboxd.args(command).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{command:?}: {said}");
+        assert_eq!(said.matches("write to standard output").count(), 1, "{said}");
+    }
+}
+
+#[tokio::test]
 async fn one_administrator_stays_whoever_disables_and_demotes_at_once() {
     let service = Service::start();
     let names = ["ada", "bob", "cyd", "dan"];

@@ -9,6 +9,8 @@ use molbox::workflow::types::{
     QueuePlace, SystemRecord,
 };
 
+use serde_json::{Value, json};
+
 use crate::common::Service;
 use crate::work::{endless_job, short_job, until_it_produces, wait_until, water};
 
@@ -132,6 +134,44 @@ async fn who_waits_is_told_when_it_starts_and_who_asks_when_it_would() {
 }
 
 #[tokio::test]
+async fn administrators_see_the_places_that_records_have() {
+    let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
+    let [ada, bob] = ["ada", "bob"].map(|name| service.client(name));
+    let systems = [water(&ada).await, water(&bob).await];
+    let submit = async |client: &Client, system: &SystemRecord, ns: f64| {
+        client.job_submit().body(job(system, ns)).send().await.unwrap().into_inner().job_id
+    };
+    // From now on it is known how long jobs take.
+    let short = submit(&ada, &systems[0], 0.001).await;
+    ada.wait_job(&short).await.unwrap();
+    let running = submit(&ada, &systems[0], 500.0).await;
+    until_it_produces(&ada, &running).await;
+    let waiting = [
+        (&ada, submit(&ada, &systems[0], 0.001).await),
+        (&bob, submit(&bob, &systems[1], 1000.0).await),
+        (&bob, submit(&bob, &systems[1], 0.001).await),
+        (&ada, submit(&ada, &systems[0], 0.001).await),
+    ];
+    let mut places = Vec::new();
+    for (client, id) in &waiting {
+        places.push(place(&placed(client, id, 4).await).position);
+    }
+    // By then bob was served more than ada, for his first job takes longer than hers.
+    assert_eq!(places, [2, 1, 4, 3]);
+    // With the settings of the service: who runs both has them in one file.
+    let mut list = service.place().molboxd();
+    list.args(["--set", "worker.slots=1", "--set", "worker.cpus=1", "task", "list", "--json"]);
+    let listed = String::from_utf8(list.output().unwrap().stdout).unwrap();
+    let listed: Vec<Value> =
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<&str> = listed.iter().map(|task| task["task_id"].as_str().unwrap()).collect();
+    let id = |nth: usize| waiting[nth].1.as_str();
+    assert_eq!(ids, [running.as_str(), id(1), id(0), id(3), id(2)]);
+    let positions: Vec<Option<u64>> = listed.iter().map(|it| it["position"].as_u64()).collect();
+    assert_eq!(positions, [None, Some(1), Some(2), Some(3), Some(4)]);
+}
+
+#[tokio::test]
 async fn who_waits_for_a_job_that_was_extended_is_told_when_it_starts() {
     let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
     let molbox = service.client("ada");
@@ -225,6 +265,10 @@ async fn who_runs_the_service_sees_the_queue_of_all_and_cancels_what_is_in_it() 
     let shown = service.command(&["account", "show", "ada"]);
     assert!(shown.contains("weight      2\n"), "{shown}");
     assert!(shown.contains("open tasks  3 of 7, its own limit\n"), "{shown}");
+    let shown = service.command(&["account", "show", "ada", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["open_tasks"], json!({"used": 3, "most": 7, "is_own": true}), "{shown}");
+    assert_eq!((&shown["weight"], &shown["account"]), (&json!(2), &json!("ada")), "{shown}");
     assert!(service.command(&["audit"]).contains("account_weigh\tada"));
     let wrong = service.failing_command(&["account", "limit", "ada", "--weight", "0"]);
     assert!(wrong.contains("from 1 to 100"), "{wrong}");
