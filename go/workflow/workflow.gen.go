@@ -428,7 +428,7 @@ type AnalysisRequest struct {
 	// RdfDistance Largest distance of radial distribution functions, in Å, above 0 and at most 50. Default: 10.
 	RdfDistance *float64 `json:"rdf_distance,omitempty"`
 
-	// RdfMasks Radial distribution functions g(r) of the atoms of a mask, or of two masks separated by a blank, for example `@NA :HOH@O`: pairs at each distance relative to as many spread evenly over the cell, by the volume of each frame, and the mean number of neighbours up to there. Up to half the least width of the cell; refused without one. Default: none.
+	// RdfMasks Radial distribution functions g(r) of the atoms of a mask, or of two masks separated by a blank, for example `:NA :HOH@O`: pairs at each distance relative to as many spread evenly over the cell, by the volume of each frame, and the mean number of neighbours up to there. Up to half the least width of the cell; refused without one. Default: none.
 	RdfMasks *[]string `json:"rdf_masks,omitempty"`
 
 	// ReferenceFile Registered structure file, `pdb`, `cif` or `gro`, by id or name, that RMSD are measured from; masks as with `reference_job`. At most one of `reference_job`, `reference_system` and `reference_file`. Default: none.

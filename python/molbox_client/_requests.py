@@ -150,7 +150,7 @@ class AnalysisRequest(BaseModel):
     """
     rdf_masks: list[str] | None = None
     """
-    Radial distribution functions g(r) of the atoms of a mask, or of two masks separated by a blank, for example `@NA :HOH@O`: pairs at each distance relative to as many spread evenly over the cell, by the volume of each frame, and the mean number of neighbours up to there. Up to half the least width of the cell; refused without one. Default: none.
+    Radial distribution functions g(r) of the atoms of a mask, or of two masks separated by a blank, for example `:NA :HOH@O`: pairs at each distance relative to as many spread evenly over the cell, by the volume of each frame, and the mean number of neighbours up to there. Up to half the least width of the cell; refused without one. Default: none.
 
     """
     rdf_distance: Annotated[float | None, Field(gt=0.0, le=50.0)] = None
