@@ -420,14 +420,21 @@ impl Output {
         if !details.is_empty() && bar.prefix().is_empty() {
             bar.set_style(self.bar_style(what, "\n             {prefix:.dim}"));
         }
-        bar.set_prefix(details);
-        bar.set_message(message);
+        let room =
+            |taken: usize| self.remark_width.map_or(usize::MAX, |it| it.saturating_sub(taken));
+        bar.set_prefix(whole_parts(&details, room(BELOW_BAR)));
+        let before = what.len().max(BELOW_BAR - 1) + self.bar_length() + PERCENT;
+        bar.set_message(whole_parts(&message, room(before)));
+    }
+
+    fn bar_length(&self) -> usize {
+        if self.remark_width.is_some_and(|width| width < 80) { 6 } else { 16 }
     }
 
     fn bar_style(&self, what: &str, below: &str) -> ProgressStyle {
         let color = if self.color_remarks { format!(".{}/dim", CYAN.0) } else { String::new() };
         let below = if self.color_remarks { below.to_owned() } else { below.replace(".dim", "") };
-        let bar = if self.remark_width.is_some_and(|width| width < 80) { 6 } else { 16 };
+        let bar = self.bar_length();
         let template =
             format!("{what:12} {{bar:{bar}{color}}} {{percent:>3}} % {{wide_msg}}{below}");
         ProgressStyle::with_template(&template).expect("a template").progress_chars("━╸─")
@@ -436,6 +443,19 @@ impl Output {
     pub(crate) fn has_bars(&self) -> bool {
         self.has_bars
     }
+}
+
+/// As many of the parts of a progress as there is room for: of a number that is cut nobody sees that
+/// it was longer.
+fn whole_parts(text: &str, room: usize) -> String {
+    let mut whole = text;
+    while console::measure_text_width(whole) > room {
+        match whole.rsplit_once(PART) {
+            Some((before, _)) => whole = before,
+            None => return console::truncate_str(whole, room, "…").into_owned(),
+        }
+    }
+    whole.to_owned()
 }
 
 /// A text that begins at a column, with lines between words that end before the terminal does and go
@@ -470,6 +490,12 @@ fn hung(text: &str, from: usize, at: usize, width: Option<usize>) -> String {
     hung
 }
 
+/// Between the parts of a progress.
+pub(crate) const PART: &str = " · ";
+/// Where what stands below a bar begins.
+const BELOW_BAR: usize = 13;
+/// Blanks, percent and its sign behind a bar, and the blank before it.
+const PERCENT: usize = 8;
 /// In less room than this lines are left to the terminal.
 const LEAST_ROOM: usize = 20;
 /// Between columns.
@@ -866,7 +892,7 @@ fn shown(pointer: &str, value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Output, Sheet, cell, duration, hung, rounded, with_unit};
+    use super::{Output, Sheet, cell, duration, hung, rounded, whole_parts, with_unit};
 
     #[test]
     fn numbers_are_as_long_as_they_matter() {
@@ -934,6 +960,14 @@ mod tests {
         let rows = [json!({"unit": "Å", "mean": 9.15}), json!({"unit": "frames", "mean": 12.0})];
         let of_each_a_unit = Sheet::of(&[("UNIT", "/unit"), ("MEAN", "/mean")], &rows, 80);
         assert_eq!(of_each_a_unit.cells, [["Å", "9.15"], ["frames", "12"]]);
+    }
+
+    #[test]
+    fn a_progress_has_whole_parts_alone() {
+        let text = "equilibration_1 (2/3) · step 12500/250000";
+        assert_eq!(whole_parts(text, 41), text);
+        assert_eq!(whole_parts(text, 40), "equilibration_1 (2/3)");
+        assert_eq!(whole_parts(text, 10), "equilibra…");
     }
 
     #[test]

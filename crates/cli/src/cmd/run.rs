@@ -551,10 +551,13 @@ fn is_unknown_protein(error: &Error) -> bool {
 pub(crate) async fn finish(run: &mut Run, context: &Context) -> Result<Value, Failure> {
     let client = context.workflow()?;
     let mut failed = None;
+    let mut is_of_room = false;
     if !run.is_done {
         context.output.note(&format!("state and results in {}", run.folder().display()));
         let mut screen = Screen::new(&context.output);
         if let Err(error) = run.finish(&client, move |event| screen.show(event)).await {
+            is_of_room =
+                error.violations().iter().any(|it| ["quota", "hours"].contains(&&*it.type_));
             let failure = Failure::from(error);
             let is_over = |replica: &Replica| replica.bundle.is_some() || has_failed(replica);
             let is_simulated = run.replicas.iter().all(is_over)
@@ -575,7 +578,7 @@ pub(crate) async fn finish(run: &mut Run, context: &Context) -> Result<Value, Fa
     let summary = concluded.map_err(anyhow::Error::from)??;
     match failed {
         Some(failure) => {
-            let remedy = remedy_of_some(run);
+            let remedy = remedy_of_some(run, is_of_room);
             Err(failure.remedy(remedy))
         }
         None => Ok(summary),
@@ -587,17 +590,19 @@ fn has_failed(replica: &Replica) -> bool {
     ["failed", "cancelled"].contains(&replica.job.status.as_str())
 }
 
-/// What to do where some of a run has come to nothing, the rest having its report.
-fn remedy_of_some(run: &Run) -> String {
+/// What to do where some of a run has come to nothing, the rest having its report. `is_of_room` when
+/// the account had no room for an analysis.
+fn remedy_of_some(run: &Run, is_of_room: bool) -> String {
     let failed: Vec<&Replica> = run.replicas.iter().filter(|it| has_failed(it)).collect();
     if !failed.is_empty() {
         return format!("the report has the other replicas; {}", retry(&failed, run.folder()));
     }
     let is_cancelled =
         |replica: &Replica| replica.analysis.as_ref().is_some_and(|it| it.status == "cancelled");
-    if run.replicas.iter().any(is_cancelled) {
+    if is_of_room || run.replicas.iter().any(is_cancelled) {
+        let when = if is_of_room { "when there is room, " } else { "" };
         return format!(
-            "the simulation is in {}; `{}` asks for its analysis again",
+            "the simulation is in {}; {when}`{}` asks for its analysis again",
             run.folder().display(),
             resume(run.folder())
         );

@@ -790,7 +790,7 @@ pub(crate) fn show_progress<N: Noun>(output: &Output, bar: &ProgressBar, what: &
     if let (Some(step), Some(steps)) = (progress.step, progress.steps) {
         parts.push(format!("step {step}/{steps}"));
     }
-    output.report(bar, what, parts.join(" · "), details(progress));
+    output.report(bar, what, parts.join(output::PART), details(progress));
 }
 
 fn details(progress: &Progress) -> String {
@@ -804,7 +804,7 @@ fn details(progress: &Progress) -> String {
     let density = energies.and_then(|e| e.density).map(|d| format!("{:.3} g/mL", d.get()));
     let parts: Vec<String> =
         [speed, eta, energy, temperature, density].into_iter().flatten().collect();
-    parts.join(" · ")
+    parts.join(output::PART)
 }
 
 #[cfg(test)]
