@@ -263,7 +263,13 @@ async fn check_sent(
     request.protein = if structure.is_some() { files.next() } else { Some(plan.structure.clone()) };
     request.ligands = files.collect();
     let checked = client.system_check().body(request).send().await?.into_inner();
-    task::value(&checked)
+    let mut checked = task::value(&checked)?;
+    // In the run they have others.
+    let of_sent: &[&str] = if structure.is_some() { &["protein", "ligands"] } else { &["ligands"] };
+    if let Some(parameters) = checked["parameters"].as_object_mut() {
+        parameters.retain(|name, _| !of_sent.contains(&name.as_str()));
+    }
+    Ok(checked)
 }
 
 /// A refusal of a file that was sent under another name, by the one that it has here.

@@ -473,6 +473,7 @@ fn a_dry_run_with_a_key_is_checked_by_the_service() {
     assert_eq!(plan["resolved"]["system"]["force_field"], "amber14", "defaults are filled in");
     assert_eq!(plan["resolved"]["job"]["temperature"], 300, "those of the job too");
     assert_eq!(plan["resolved"]["job"]["production"]["type"], "NPT", "and of its stages");
+    assert_eq!(plan["resolved"]["system"]["protein"], Value::Null, "it has no identifier yet");
     let atoms = plan["estimate"]["atoms"].as_u64().unwrap();
     assert!(atoms > 1000, "{plan}");
     // 1.3 ns in steps of 4 fs, and a frame every 2500 of the last 1 ns.
