@@ -89,13 +89,8 @@ fn are_forms([a, b]: [&str; 2]) -> bool {
 
 /// Atoms with the residue that they are of.
 fn by_residue(topology: &Topology, atoms: &AtomSet) -> Vec<(usize, Vec<usize>)> {
-    let mut residues: Vec<(usize, Vec<usize>)> = Vec::new();
-    for atom in atoms.iter() {
-        let residue = topology.atom(atom).residue;
-        match residues.last_mut() {
-            Some((last, atoms)) if *last == residue => atoms.push(atom),
-            _ => residues.push((residue, vec![atom])),
-        }
-    }
-    residues
+    let own = |residue: usize| {
+        topology.residue_atoms(residue).filter(|atom| atoms.contains(*atom)).collect()
+    };
+    topology.residues_of(atoms).into_iter().map(|residue| (residue, own(residue))).collect()
 }

@@ -259,7 +259,7 @@ pub fn analyze_files(
         parsed.in_cell(cell).select(topology, own, reference.as_ref()).map_err(Error::Params)?;
     let report = analyze(topology, &trajectory, &selected.request, control)?;
     let mut warnings = selected.warnings;
-    warnings.extend(named.warning());
+    warnings.extend(named.warnings());
     warnings.extend(report.warnings);
     Ok(Report { warnings, ..report }.completed(params, control))
 }
@@ -1106,10 +1106,8 @@ impl Selecting<'_> {
 
 /// Molecules of water that a group has atoms of.
 fn waters(topology: &Topology, group: &Group) -> usize {
-    let mut residues: Vec<usize> =
-        group.atoms.iter().map(|atom| topology.atom(atom).residue).collect();
-    residues.dedup();
-    residues.into_iter().filter(|residue| topology.is_water(*residue)).count()
+    let residues = topology.residues_of(&group.atoms).into_iter();
+    residues.filter(|residue| topology.is_water(*residue)).count()
 }
 
 /// What was found to be wrong so far.

@@ -30,17 +30,19 @@ pub struct Part {
 /// So many runs of residues are written into a mask.
 const MAX_RUNS: usize = 8;
 
-/// The parts of a selection, in the order of their first atoms.
+/// The parts of a selection, in the order of their residues.
 pub fn parts(topology: &Topology, atoms: &AtomSet) -> Vec<Part> {
     let mut residues_of = vec![0_u32; topology.n_molecules()];
     for residue in 0..topology.n_residues() {
-        residues_of[topology.molecule_of(topology.residue_atoms(residue).start)] += 1;
+        residues_of[topology.molecule_of(topology.first_atom(residue))] += 1;
     }
     let mut found: Vec<Members> = Vec::new();
     let mut of_name: HashMap<usize, usize> = HashMap::new();
     // The part of the atom before, and its residue.
     let mut before: Option<(usize, usize)> = None;
-    for atom in atoms.iter() {
+    // By residues, of which a file may list some atoms after those of others.
+    let all = (0..topology.n_residues()).flat_map(|residue| topology.residue_atoms(residue));
+    for atom in all.filter(|atom| atoms.contains(*atom)) {
         let residue = topology.atom(atom).residue;
         let is_alone = residues_of[topology.molecule_of(atom)] == 1;
         let nth = match before {

@@ -1,7 +1,6 @@
 //! Root-mean-square fluctuation of atoms about their mean positions.
 
 use std::f64::consts::PI;
-use std::ops::Range;
 
 use crate::cell::dot;
 use crate::frames::{BLOCK_FRAMES, Frames};
@@ -306,33 +305,33 @@ struct ResidueRow {
     chain: String,
     author_number: i64,
     /// Its atoms, by their places in the group.
-    atoms: Range<usize>,
+    atoms: Vec<usize>,
 }
 
 impl Atoms {
     fn new(topology: &Topology, group: &Group, fit: Option<&Group>) -> Self {
+        let own = topology.residues_of(&group.atoms);
+        let residue_row = |idx: usize| {
+            let residue = topology.residue(idx);
+            ResidueRow {
+                number: idx as i64 + 1,
+                label: topology.residue_label(idx),
+                chain: topology.chain_id(residue.chain).to_owned(),
+                author_number: residue.number,
+                atoms: Vec::new(),
+            }
+        };
+        let mut residues: Vec<ResidueRow> = own.iter().map(|idx| residue_row(*idx)).collect();
         let mut rows: Vec<AtomRow> = Vec::new();
-        let mut residues: Vec<ResidueRow> = Vec::new();
         for (n, atom) in group.atoms.iter().enumerate() {
             let idx = topology.atom(atom).residue;
-            match residues.last_mut() {
-                Some(last) if last.number == idx as i64 + 1 => last.atoms.end += 1,
-                _ => {
-                    let residue = topology.residue(idx);
-                    residues.push(ResidueRow {
-                        number: idx as i64 + 1,
-                        label: topology.residue_label(idx),
-                        chain: topology.chain_id(residue.chain).to_owned(),
-                        author_number: residue.number,
-                        atoms: n..n + 1,
-                    });
-                }
-            }
+            let residue = own.binary_search(&idx).expect("it is that of an atom of the group");
+            residues[residue].atoms.push(n);
             rows.push(AtomRow {
                 number: atom as i64 + 1,
                 label: topology.atom_label(atom),
                 mass_da: topology.atom(atom).mass_da,
-                residue: residues.len() - 1,
+                residue,
             });
         }
         let atoms = group.atoms.clone();
@@ -412,15 +411,15 @@ impl Atoms {
         Table::new(kind, title, definition, self.groups.clone(), columns)
     }
 
-    fn mean(&self, fluctuations: &[f64], atoms: &Range<usize>) -> f64 {
-        let masses = self.rows[atoms.clone()].iter().map(|atom| atom.mass_da);
+    fn mean(&self, fluctuations: &[f64], atoms: &[usize]) -> f64 {
+        let masses = atoms.iter().map(|atom| self.rows[*atom].mass_da);
         let total: f64 = masses.clone().sum();
         let (weights, total): (Vec<f64>, f64) = if total > 0.0 {
             (masses.collect(), total)
         } else {
             (vec![1.0; atoms.len()], atoms.len() as f64)
         };
-        let sum: f64 = weights.iter().zip(&fluctuations[atoms.clone()]).map(|(w, f)| w * f).sum();
+        let sum: f64 = weights.iter().zip(atoms).map(|(w, atom)| w * fluctuations[*atom]).sum();
         sum / total
     }
 }

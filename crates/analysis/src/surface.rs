@@ -60,15 +60,18 @@ impl SurfaceArea {
         for atom in self.group.atoms.iter() {
             let here = setup.topology().atom(atom);
             let Some(element) = here.element else { continue };
-            if surface.residues.last() != Some(&here.residue) {
-                surface.residues.push(here.residue);
-            }
-            surface.residue_of.push(surface.residues.len() - 1);
+            surface.residue_of.push(here.residue);
             surface.slots.push(setup.slot(atom) as u32);
             surface.radii.push(element.radius() + self.probe_radius);
         }
         if surface.radii.is_empty() {
             return Err(Error::NoRadius { label: self.group.label.clone() });
+        }
+        surface.residues.clone_from(&surface.residue_of);
+        surface.residues.sort_unstable();
+        surface.residues.dedup();
+        for residue in &mut surface.residue_of {
+            *residue = surface.residues.binary_search(residue).expect("it is one of them");
         }
         Ok(surface)
     }

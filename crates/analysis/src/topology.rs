@@ -1,7 +1,6 @@
 //! What a system consists of: atoms in residues in chains, bonds, and the molecules they form.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use crate::{AtomSet, Element};
 
@@ -20,7 +19,8 @@ pub struct Atom<'a> {
     pub residue: usize,
 }
 
-/// One residue: a run of atoms.
+/// One residue. Its atoms are a run, unless a file lists some apart from the others, as all
+/// hydrogens of a chain after its heavy atoms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residue<'a> {
     /// Name, such as `ALA`.
@@ -47,6 +47,8 @@ pub struct Topology {
     bonds: Vec<[u32; 2]>,
     molecule_of: Vec<u32>,
     n_molecules: usize,
+    /// Atoms by their residues; empty where that is their order.
+    by_residue: Vec<u32>,
     /// In elementary charges; none if the source has none.
     charges: Vec<f64>,
 }
@@ -76,15 +78,16 @@ struct ResidueRow {
     number: i64,
     insertion_code: Option<char>,
     chain: u32,
-    first_atom: u32,
+    /// Place of its first atom among those by residue.
+    first_place: u32,
 }
 
 /// Parts that do not make a topology.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidTopology {
-    /// Residues must be runs of atoms, numbered from 0 without gaps.
+    /// Residues must be numbered from 0 without gaps, by their first atoms.
     #[error(
-        "atom {atom} is in residue {residue}, which is neither that of the atom before nor the next"
+        "atom {atom} is in residue {residue}, which is neither that of an atom before nor the next"
     )]
     ResidueOrder {
         /// The atom.
@@ -156,7 +159,7 @@ impl Topology {
         let chains: Vec<_> = chains.into_iter().map(|id| names.intern(id)).collect();
         let mut residues = residue_rows(residues, &mut names)?;
         let atoms = atom_rows(atoms, &mut residues, &mut names)?;
-        let used_residues = atoms.last().map_or(0, |atom| atom.residue as usize + 1);
+        let used_residues = atoms.iter().map(|atom| atom.residue as usize + 1).max().unwrap_or(0);
         let used_chains = residues.last().map_or(0, |residue| residue.chain as usize + 1);
         if (used_residues, used_chains) != (residues.len(), chains.len()) {
             let residues = residues.len();
@@ -173,8 +176,19 @@ impl Topology {
         bonds.sort_unstable();
         bonds.dedup();
         let (molecule_of, n_molecules) = molecules(n_atoms, &bonds);
+        let by_residue = by_residue(&atoms);
         let (names, charges) = (names.names, Vec::new());
-        Ok(Self { names, atoms, residues, chains, bonds, molecule_of, n_molecules, charges })
+        Ok(Self {
+            names,
+            atoms,
+            residues,
+            chains,
+            bonds,
+            molecule_of,
+            n_molecules,
+            by_residue,
+            charges,
+        })
     }
 
     /// The same with the charge of each atom, in elementary charges.
@@ -260,11 +274,28 @@ impl Topology {
         &self.bonds
     }
 
-    /// The atoms of a residue.
-    pub fn residue_atoms(&self, idx: usize) -> Range<usize> {
+    /// The atoms of a residue, ascending; at least one.
+    pub fn residue_atoms(
+        &self,
+        idx: usize,
+    ) -> impl ExactSizeIterator<Item = usize> + Clone + use<'_> {
+        let places = self.residues[idx].first_place as usize;
         let end =
-            self.residues.get(idx + 1).map_or(self.n_atoms(), |next| next.first_atom as usize);
-        self.residues[idx].first_atom as usize..end
+            self.residues.get(idx + 1).map_or(self.n_atoms(), |next| next.first_place as usize);
+        (places..end).map(|place| self.by_residue.get(place).map_or(place, |atom| *atom as usize))
+    }
+
+    /// The first atom of a residue.
+    pub fn first_atom(&self, residue: usize) -> usize {
+        self.residue_atoms(residue).next().expect("a residue has an atom")
+    }
+
+    /// The residues of which a set has atoms, ascending.
+    pub fn residues_of(&self, atoms: &AtomSet) -> Vec<usize> {
+        let mut residues: Vec<usize> = atoms.iter().map(|atom| self.atom(atom).residue).collect();
+        residues.sort_unstable();
+        residues.dedup();
+        residues
     }
 
     /// The molecule of an atom; molecules are numbered from 0 by their first atoms.
@@ -367,7 +398,7 @@ fn residue_rows<'a>(
             number,
             insertion_code,
             chain: chain as u32,
-            first_atom: 0,
+            first_place: 0,
         });
     }
     Ok(rows)
@@ -379,14 +410,15 @@ fn atom_rows<'a>(
     names: &mut Interner,
 ) -> Result<Vec<AtomRow>, InvalidTopology> {
     let mut rows: Vec<AtomRow> = Vec::new();
+    let mut n_atoms = vec![0_u32; residues.len()];
+    let mut next = 0;
     for Atom { name, element, atom_type, mass_da, residue } in atoms {
         let atom = rows.len();
-        let next = rows.last().map_or(0, |row| row.residue as usize + 1);
-        if residue == next && residue < residues.len() {
-            residues[residue].first_atom = atom as u32;
-        } else if residue + 1 != next {
+        if residue > next || residue >= residues.len() {
             return Err(InvalidTopology::ResidueOrder { atom, residue });
         }
+        next = next.max(residue + 1);
+        n_atoms[residue] += 1;
         if !(mass_da.is_finite() && mass_da >= 0.0) {
             return Err(InvalidTopology::Mass { atom, mass_da });
         }
@@ -394,7 +426,25 @@ fn atom_rows<'a>(
         let atom_type = atom_type.map(|name| names.intern(name));
         rows.push(AtomRow { name, atom_type, element, residue: residue as u32, mass_da });
     }
-    if rows.len() > u32::MAX as usize { Err(InvalidTopology::TooManyAtoms) } else { Ok(rows) }
+    if rows.len() > u32::MAX as usize {
+        return Err(InvalidTopology::TooManyAtoms);
+    }
+    let mut place = 0;
+    for (residue, n_atoms) in residues.iter_mut().zip(n_atoms) {
+        residue.first_place = place;
+        place += n_atoms;
+    }
+    Ok(rows)
+}
+
+/// The atoms in the order of their residues; nothing where they are in it.
+fn by_residue(atoms: &[AtomRow]) -> Vec<u32> {
+    if atoms.is_sorted_by_key(|atom| atom.residue) {
+        return Vec::new();
+    }
+    let mut order: Vec<u32> = (0..atoms.len() as u32).collect();
+    order.sort_by_key(|atom| atoms[*atom as usize].residue);
+    order
 }
 
 /// The molecule of each atom, and how many there are. Each root is the lowest atom of its
@@ -477,11 +527,24 @@ mod tests {
         .unwrap();
         assert_eq!(topology, again);
         assert_eq!(topology.bonds(), [[0, 1], [1, 2], [2, 3]]);
-        assert_eq!(topology.residue_atoms(1), 2..4);
+        assert!(topology.residue_atoms(1).eq(2..4));
         assert_eq!(
             (topology.atom_label(1), topology.atom_label(4)),
             ("A:ALA-1@CA".to_owned(), "HOH1@O".to_owned())
         );
+    }
+
+    #[test]
+    fn atoms_apart_from_their_residue_are_of_it() {
+        let atoms = [atom("N", 0), atom("N", 1), atom("O", 2), atom("H", 0), atom("H", 1)];
+        let residues = [residue("ALA", 1, 0), residue("GLY", 2, 0), residue("HOH", 3, 0)];
+        let topology = Topology::new(atoms, residues, ["A"], Vec::new()).unwrap();
+        let of = |residue| topology.residue_atoms(residue).collect::<Vec<_>>();
+        assert_eq!([of(0), of(1), of(2)], [vec![0, 3], vec![1, 4], vec![2]]);
+        assert_eq!(topology.first_atom(1), 1);
+        let again =
+            Topology::new(topology.atoms(), topology.residues(), topology.chains(), Vec::new());
+        assert_eq!(again.as_ref(), Ok(&topology));
     }
 
     #[test]

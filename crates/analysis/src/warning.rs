@@ -38,6 +38,14 @@ pub enum Warning {
         /// How many.
         n_atoms: usize,
     },
+    /// Atoms have the chain, number and name of a residue that the structure lists before, and are
+    /// too far from it to be of it.
+    AtomsApart {
+        /// How many.
+        n_atoms: usize,
+        /// The first of them.
+        first: String,
+    },
     /// The trajectory ends with part of a frame, which was left out.
     PartOfAFrame {
         /// Bytes after the last whole frame.
@@ -165,6 +173,13 @@ impl fmt::Display for Warning {
                  without giving its cell; give one that is whole, or has its cell, for bonds to be \
                  right",
                 one_or_more(*n_atoms, "hydrogen is", "hydrogens are")
+            ),
+            Self::AtomsApart { n_atoms, first } => write!(
+                f,
+                "{} the chain, number and name of a residue that the structure lists before and no \
+                 atom of it within a bond's length, the first {first}; such are taken for residues \
+                 of their own: where they are not, give structure and trajectory sorted by residue",
+                one_or_more(*n_atoms, "atom has", "atoms have")
             ),
             Self::PartOfAFrame { n_bytes } => {
                 write!(

@@ -713,9 +713,9 @@ fn coarse_grains_are_no_atoms_and_their_molecules_hold_together() {
     assert!(topology.atoms().all(|atom| atom.element.is_none()), "PO4 is no phosphorus");
     assert_eq!(topology.n_molecules(), 3 + 4 + 1);
     assert_eq!(Group::solute(topology).atoms.len(), 36, "water and ions are single grains");
-    assert_eq!(file.warning(), Some(Warning::CoarseGrains));
+    assert_eq!(file.warnings(), [Warning::CoarseGrains]);
     let file = TopologyFile::open(&self::file("pep.gro")).unwrap();
-    assert_eq!(file.warning(), None);
+    assert_eq!(file.warnings(), []);
     assert_eq!(file.topology().atom(0).element, Some(Element::N), "of a peptide");
 }
 

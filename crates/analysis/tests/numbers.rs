@@ -6,7 +6,6 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use common::{data, dcd};
@@ -455,11 +454,11 @@ fn a_residue_has_the_same_secondary_structure_whichever_others_are_listed() {
     let all = &shapes()["helices"].secondary[0];
     let report = of_helices(|topology| {
         let residues = (0..topology.n_residues()).map(|residue| topology.residue_atoms(residue));
-        let group = |range: Range<usize>| Group {
-            label: format!("{range:?}"),
-            atoms: AtomSet::from_fn(topology.n_atoms(), |atom| range.contains(&atom)),
+        let group = |own: Vec<usize>| Group {
+            label: format!("{own:?}"),
+            atoms: AtomSet::from_fn(topology.n_atoms(), |atom| own.contains(&atom)),
         };
-        residues.map(group).collect()
+        residues.map(|atoms| group(atoms.collect())).collect()
     });
     let mut found = String::new();
     for tables in report.tables.chunks(2) {

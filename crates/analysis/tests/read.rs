@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use common::{Random, data, frames, parameters};
 use molbox_analysis::{
-    AtomSet, Cell, Contents, Error, Excerpt, Frame, FrameRange, Structure, Topology, Trajectory,
+    AtomSet, Cell, Contents, Element, Error, Excerpt, Frame, FrameRange, Mask, Structure, Topology,
+    TopologyFile, Trajectory,
 };
 
 /// A DCD file to be written.
@@ -776,4 +777,96 @@ fn no_damage_makes_a_reader_panic() {
         Structure::from_pdb(&String::from_utf8_lossy(&text)).ok();
         Structure::from_mmcif(&String::from_utf8_lossy(&text)).ok();
     }
+}
+
+/// The lines of a PDB file with those first that come before the first atom, and the atoms in an
+/// order; `TER` records are left out.
+fn with_atoms(text: &str, order: &[usize]) -> String {
+    let is_atom = |line: &&str| line.starts_with("ATOM") || line.starts_with("HETATM");
+    let atoms: Vec<&str> = text.lines().filter(is_atom).collect();
+    let head = text.lines().take_while(|line| !is_atom(line));
+    let lines = head.chain(order.iter().map(|atom| atoms[*atom]));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn hydrogens_after_all_heavy_atoms_are_of_their_residues() {
+    let text = fs::read_to_string(data("mini.pdb")).unwrap();
+    let sorted = Structure::from_pdb(&text).unwrap().topology;
+    let n_atoms = sorted.n_atoms();
+    let is_hydrogen = |atom: &usize| sorted.atom(*atom).element == Some(Element::H);
+    let (hydrogens, heavy): (Vec<usize>, Vec<usize>) = (0..n_atoms).partition(is_hydrogen);
+    let order = [heavy, hydrogens].concat();
+    let structure = Structure::from_pdb(&with_atoms(&text, &order)).unwrap();
+    let topology = &structure.topology;
+    for (n, atom) in order.iter().enumerate() {
+        assert_eq!(topology.atom(n), sorted.atom(*atom));
+        assert_eq!(topology.atom_label(n), sorted.atom_label(*atom));
+    }
+    assert_eq!(topology.n_residues(), sorted.n_residues());
+    assert_eq!(topology.n_molecules(), sorted.n_molecules());
+    let mut bonds: Vec<[u32; 2]> = topology
+        .bonds()
+        .iter()
+        .map(|bond| bond.map(|atom| order[atom as usize] as u32))
+        .map(|[a, b]| [a.min(b), a.max(b)])
+        .collect();
+    bonds.sort_unstable();
+    assert_eq!(bonds, sorted.bonds());
+    for mask in [":TRP", ":2-4", ":2&@H*", "::B", "^1", ":3<:4.0", ":1@CA<@5.0"] {
+        let mask = Mask::parse(mask).unwrap();
+        let of = |structure: &Structure| {
+            mask.select(&structure.topology, Some(&structure.positions)).unwrap().atoms
+        };
+        let mut found: Vec<usize> = of(&structure).iter().map(|atom| order[atom]).collect();
+        found.sort_unstable();
+        let expected = of(&Structure::from_pdb(&text).unwrap());
+        assert_eq!(found, expected.iter().collect::<Vec<_>>(), "{mask}");
+    }
+    assert_eq!(TopologyFile::Structure(structure).warnings(), []);
+}
+
+/// A line of an atom: its name, residue with chain and number, and where it is.
+fn line(name: &str, residue: &str, x: f64) -> String {
+    let symbol = &name[..1];
+    format!(
+        "ATOM      1  {name:<3} {residue:<10}   {x:8.3}   0.000   0.000  1.00  0.00           {symbol}\n"
+    )
+}
+
+#[test]
+fn numbers_that_start_anew_and_other_chains_are_other_residues() {
+    let of = |lines: &[(&str, &str, f64)]| {
+        let text: String = lines.iter().map(|(name, residue, x)| line(name, residue, *x)).collect();
+        let structure = Structure::from_pdb(&text).unwrap();
+        let residues: Vec<usize> = structure.topology.atoms().map(|atom| atom.residue).collect();
+        let warnings = TopologyFile::Structure(structure).warnings();
+        (residues, warnings.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let (one, two) = ("HOH W   1", "HOH W   2");
+    // Numbers begin again, and the hydrogens of both are at the end.
+    let waters = [("O", one, 0.0), ("O", two, 10.0), ("O", one, 20.0), ("O", two, 30.0)];
+    let hydrogens = [("H1", one, 1.0), ("H1", two, 11.0), ("H1", one, 21.0), ("H2", two, 9.0)];
+    let (residues, warnings) = of(&[&waters[..], &hydrogens].concat());
+    assert_eq!((residues, warnings), (vec![0, 1, 2, 3, 0, 1, 2, 1], Vec::new()));
+    // Another chain of the same numbers, and a residue of another name or insertion code.
+    let alike = [("CA", "ALA A   1", 0.0), ("CA", "ALA A   2", 3.8)];
+    for other in ["ALA B   1", "GLY A   1", "ALA A   1A"] {
+        let (residues, warnings) = of(&[&alike[..], &[("CB", other, 1.5)]].concat());
+        assert_eq!((residues, warnings), (vec![0, 1, 2], Vec::new()), "{other}");
+    }
+    // A chain without an identifier that is listed again.
+    let (first, next) = ("ALA     1", "ALA     2");
+    let chain =
+        |from: f64| [("N", first, from), ("CA", first, from + 1.5), ("N", next, from + 3.8)];
+    let (residues, warnings) = of(&[chain(0.0), chain(30.0)].concat());
+    assert_eq!((residues, warnings), (vec![0, 0, 1, 2, 2, 3], Vec::new()));
+    // What is too far away is none of its atoms.
+    let (residues, warnings) = of(&[&chain(0.0)[..], &[("HA", first, 9.0)]].concat());
+    assert_eq!(residues, [0, 0, 1, 2]);
+    assert!(
+        warnings.iter().any(|text| text.starts_with("1 atom has the chain, number and name")
+            && text.contains("the first ALA1@HA")),
+        "{warnings:?}"
+    );
 }

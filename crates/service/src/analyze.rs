@@ -71,7 +71,7 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
 
 fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     let input = folder.join("input");
-    let Atoms { topology, positions, cell, warning: of_topology } =
+    let Atoms { topology, positions, cell, warnings: of_topology } =
         atoms(&input.join(&task.plan.structure))?;
     let params = params(&task.plan.request);
     let parsed = params.parse().map_err(Error::Params)?;
@@ -155,22 +155,27 @@ struct Atoms {
     topology: Topology,
     positions: Option<Positions>,
     cell: Option<Cell>,
-    warning: Option<Warning>,
+    warnings: Vec<Warning>,
 }
 
 fn atoms(path: &Path) -> Result<Atoms, Error> {
     if path.extension().is_some_and(|extension| extension == "json") {
         let (topology, positions) = structure(path)?;
-        return Ok(Atoms { topology, positions: Some(positions), cell: None, warning: None });
+        return Ok(Atoms {
+            topology,
+            positions: Some(positions),
+            cell: None,
+            warnings: Vec::new(),
+        });
     }
     let file = TopologyFile::open(path)?;
-    let warning = file.warning();
+    let warnings = file.warnings();
     Ok(match file {
         TopologyFile::Structure(Structure { topology, positions, cell, .. }) => {
-            Atoms { topology, positions: Some(positions), cell, warning }
+            Atoms { topology, positions: Some(positions), cell, warnings }
         }
         TopologyFile::Topology(topology) => {
-            Atoms { topology, positions: None, cell: None, warning }
+            Atoms { topology, positions: None, cell: None, warnings }
         }
     })
 }

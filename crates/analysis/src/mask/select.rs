@@ -105,9 +105,7 @@ impl Evaluation<'_> {
         let named = self.named(Kind::Residue, items, names);
         let mut set = residues_where(topology, |residue| named[topology.residue_name_id(residue)]);
         for range in self.indices(Kind::Residue, items, topology.n_residues()) {
-            let first = topology.residue_atoms(range.start);
-            let last = topology.residue_atoms(range.end - 1);
-            set.insert_range(first.start..last.end);
+            range.for_each(|residue| insert(&mut set, topology, residue));
         }
         self.warn_of_numbers(items);
         set
@@ -316,10 +314,10 @@ impl Evaluation<'_> {
         let set = match unit {
             Unit::Atom => AtomSet::from_fn(topology.n_atoms(), |atom| near(positions[atom])),
             Unit::Residue => residues_where(topology, |residue| {
-                positions[topology.residue_atoms(residue)].iter().any(|position| near(*position))
+                topology.residue_atoms(residue).any(|atom| near(positions[atom]))
             }),
             Unit::ResidueCentre => residues_where(topology, |residue| {
-                near(centre(&positions[topology.residue_atoms(residue)]))
+                near(centre(topology.residue_atoms(residue).map(|atom| positions[atom])))
             }),
             Unit::Molecule => {
                 let mut chosen = AtomSet::none(topology.n_molecules());
@@ -402,9 +400,13 @@ fn other_name<'a>(
 fn residues_where(topology: &Topology, holds: impl Fn(usize) -> bool) -> AtomSet {
     let mut set = AtomSet::none(topology.n_atoms());
     for residue in (0..topology.n_residues()).filter(|residue| holds(*residue)) {
-        set.insert_range(topology.residue_atoms(residue));
+        insert(&mut set, topology, residue);
     }
     set
+}
+
+fn insert(set: &mut AtomSet, topology: &Topology, residue: usize) {
+    topology.residue_atoms(residue).for_each(|atom| set.insert(atom));
 }
 
 /// Whether a residue has the backbone of a protein or a nucleic acid, or caps one: waters and ions
@@ -417,8 +419,8 @@ fn is_of_chain(topology: &Topology, residue: usize) -> bool {
     is_cap || has("CA") && has("C") || has("C4'")
 }
 
-fn centre(positions: &[[f64; 3]]) -> [f64; 3] {
-    let sum =
-        positions.iter().fold([0.0; 3], |sum, p| [sum[0] + p[0], sum[1] + p[1], sum[2] + p[2]]);
-    sum.map(|s| s / positions.len() as f64)
+fn centre(positions: impl ExactSizeIterator<Item = [f64; 3]>) -> [f64; 3] {
+    let n = positions.len() as f64;
+    let sum = positions.fold([0.0; 3], |sum, p| [sum[0] + p[0], sum[1] + p[1], sum[2] + p[2]]);
+    sum.map(|s| s / n)
 }

@@ -60,6 +60,7 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     let cell = cell(line)
         .map_err(|()| error(Place::Line(n), "a box of 3 or 9 numbers, or zeros for none", line))?;
     let mut bonds = Vec::new();
+    parts.join(cell.as_ref(), &mut bonds);
     if coarse::is_coarse(&parts, cell.as_ref()) {
         coarse::complete(&mut parts, cell.as_ref(), &mut bonds);
     } else {

@@ -202,7 +202,9 @@ impl<'a> Mmcif<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Structure, FormatError> {
+    fn finish(mut self) -> Result<Structure, FormatError> {
+        let left = self.parts.join(self.cell.as_ref(), &mut []);
+        self.labels = left.into_iter().map(|residue| self.labels[residue]).collect();
         let mut bonds = self.bonds();
         bonds::complete(&self.parts, self.cell.as_ref(), &mut bonds);
         self.parts

@@ -10,6 +10,7 @@ mod frame;
 mod gro;
 mod guess;
 mod interleaved;
+mod join;
 mod mmcif;
 mod netcdf;
 mod pdb;
@@ -93,13 +94,20 @@ impl TopologyFile {
     }
 
     /// What may be wrong with it for naming the atoms of a trajectory.
-    pub fn warning(&self) -> Option<Warning> {
-        let Self::Structure(structure) = self else { return None };
+    pub fn warnings(&self) -> Vec<Warning> {
+        let Self::Structure(structure) = self else { return Vec::new() };
+        let apart =
+            structure.apart().map(|(n_atoms, first)| Warning::AtomsApart { n_atoms, first });
+        let mut warnings: Vec<Warning> = apart.into_iter().collect();
         if structure.is_coarse() {
-            return Some(Warning::CoarseGrains);
+            warnings.push(Warning::CoarseGrains);
+            return warnings;
         }
         let n_atoms = structure.n_far_hydrogens();
-        (n_atoms > 0).then_some(Warning::FarHydrogens { n_atoms })
+        if n_atoms > 0 {
+            warnings.push(Warning::FarHydrogens { n_atoms });
+        }
+        warnings
     }
 }
 

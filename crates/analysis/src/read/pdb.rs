@@ -18,6 +18,7 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
         file.line(line).map_err(|problem| error(Place::Line(n + 1), problem))?;
     }
     let mut bonds = file.bonds();
+    file.parts.join(file.cell.as_ref(), &mut bonds);
     if coarse::is_coarse(&file.parts, file.cell.as_ref()) {
         coarse::complete(&mut file.parts, file.cell.as_ref(), &mut bonds);
     } else {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::join::{Apart, Joined, join};
 use crate::cell::{norm, sub};
 use crate::error::FormatErrorKind;
 use crate::topology::{Atom, Residue};
@@ -18,6 +19,8 @@ pub struct Structure {
     pub cell: Option<Cell>,
     /// Models in the file.
     pub n_models: usize,
+    /// Atoms that look as if they were of a residue that the file lists before.
+    apart: Option<Apart>,
 }
 
 /// What some programs put before the first line of a text.
@@ -39,6 +42,12 @@ impl Structure {
     /// Whether it has coarse grains in place of atoms.
     pub(crate) fn is_coarse(&self) -> bool {
         self.topology.atoms().all(|atom| atom.element.is_none())
+    }
+
+    /// How many atoms have the name and number of a residue that is listed before and is too far from
+    /// them, and the first of them in words.
+    pub(crate) fn apart(&self) -> Option<(usize, String)> {
+        self.apart.map(|apart| (apart.n_atoms, self.topology.atom_label(apart.first)))
     }
 
     /// Hydrogens that are far from what they were bonded to, the nearest heavy atom of their residue.
@@ -81,6 +90,9 @@ pub(super) struct Parts<'a> {
     location: Option<&'a str>,
     /// Atoms, by residue and name, of which one of several locations is taken.
     located: HashSet<(usize, &'a str)>,
+    /// Where the file has each atom, once residues are joined whose atoms it has apart.
+    places: Option<Vec<u32>>,
+    apart: Option<Apart>,
 }
 
 impl<'a> Parts<'a> {
@@ -145,19 +157,69 @@ impl<'a> Parts<'a> {
             .any(|atom| atom.name == name)
     }
 
+    /// Joins residues whose atoms the file has apart, and sorts atoms by them, until
+    /// [`finish`](Self::finish) puts these where they were. `bonds` are between atoms as they are
+    /// sorted before and after. Returns which of the residues are left.
+    pub(super) fn join(&mut self, cell: Option<&Cell>, bonds: &mut [[u32; 2]]) -> Vec<usize> {
+        let Joined { homes, apart } = join(self, cell);
+        self.apart = apart;
+        let left: Vec<usize> = (0..homes.len()).filter(|part| homes[*part] == *part).collect();
+        if left.len() == homes.len() {
+            return left;
+        }
+        let mut places: Vec<u32> = (0..self.atoms.len() as u32).collect();
+        places.sort_by_key(|atom| homes[self.atoms[*atom as usize].residue]);
+        let mut now_at = vec![0; places.len()];
+        for (now, before) in places.iter().enumerate() {
+            now_at[*before as usize] = now as u32;
+        }
+        bonds.as_flattened_mut().iter_mut().for_each(|atom| *atom = now_at[*atom as usize]);
+        let residue_of = |atom: Atom<'a>| left.partition_point(|part| *part < homes[atom.residue]);
+        let sorted = places.iter().map(|before| *before as usize);
+        self.atoms = sorted
+            .clone()
+            .map(|before| self.atoms[before])
+            .map(|atom| Atom { residue: residue_of(atom), ..atom })
+            .collect();
+        self.positions = sorted.map(|before| self.positions[before]).collect();
+        self.places = Some(places);
+        let mut chains: Vec<usize> = Vec::new();
+        let residues = left.iter().map(|part| self.residues[*part]);
+        self.residues = residues
+            .map(|residue| {
+                if chains.last() != Some(&residue.chain) {
+                    chains.push(residue.chain);
+                }
+                Residue { chain: chains.len() - 1, ..residue }
+            })
+            .collect();
+        self.chains = chains.into_iter().map(|chain| self.chains[chain]).collect();
+        left
+    }
+
     /// The structure with these bonds.
     pub(super) fn finish(
-        self,
+        mut self,
         cell: Option<Cell>,
         n_models: usize,
-        bonds: Vec<[u32; 2]>,
+        mut bonds: Vec<[u32; 2]>,
     ) -> Result<Structure, FormatErrorKind> {
         if self.atoms.is_empty() {
             return Err(FormatErrorKind::NoAtoms);
         }
+        if let Some(places) = self.places {
+            bonds.as_flattened_mut().iter_mut().for_each(|atom| *atom = places[*atom as usize]);
+            let mut atoms = self.atoms.clone();
+            let mut positions = self.positions.clone();
+            for (now, before) in places.into_iter().enumerate() {
+                atoms[before as usize] = self.atoms[now];
+                positions[before as usize] = self.positions[now];
+            }
+            (self.atoms, self.positions) = (atoms, positions);
+        }
         let topology = Topology::new(self.atoms, self.residues, self.chains, bonds)
             .map_err(FormatErrorKind::Topology)?;
-        Ok(Structure { topology, positions: self.positions, cell, n_models })
+        Ok(Structure { topology, positions: self.positions, cell, n_models, apart: self.apart })
     }
 }
 

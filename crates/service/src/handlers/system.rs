@@ -115,9 +115,7 @@ pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
         let built = app.systems.read(&app.objects, &row.id)?;
         let topology = built.topology();
         let selection = selection(topology, built.positions(), &mask).map_err(BadMask::in_query)?;
-        let mut residues: Vec<usize> =
-            selection.atoms.iter().map(|atom| topology.atom(atom).residue).collect();
-        residues.dedup();
+        let residues = topology.residues_of(&selection.atoms);
         let ranges = selection.atoms.ranges().into_iter();
         let warnings = selection.warnings.iter().map(ToString::to_string);
         let cell = System::of(&row)?.cell();

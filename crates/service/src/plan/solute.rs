@@ -67,7 +67,7 @@ impl Solute {
             if chains.is_some_and(|chains| !chains.iter().any(|kept| kept == chain)) {
                 continue;
             }
-            let atoms = topology.residue_atoms(index);
+            let own = topology.residue_atoms(index);
             if topology.is_water(index) {
                 self.waters += 1;
             } else if let Some(Standard { atoms, charge }) = standard(&residue) {
@@ -78,13 +78,13 @@ impl Solute {
                 }
                 self.atoms += atoms;
                 self.charge += charge;
-            } else if atoms.len() == 1 {
+            } else if own.len() == 1 {
                 self.atoms += 1;
                 self.charge += charge_of_ion(residue.name);
             } else {
                 continue;
             }
-            self.positions.extend(positions[atoms].iter().map(|place| place.map(|x| x / 10.0)));
+            self.positions.extend(own.map(|atom| positions[atom].map(|x| x / 10.0)));
         }
         Some(())
     }

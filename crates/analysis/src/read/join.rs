@@ -1,0 +1,151 @@
+//! Atoms that a file lists apart from the others of their residue.
+//!
+//! Programs that add hydrogens may write them after all heavy atoms of a chain or of the molecule,
+//! which gives every residue in two parts. A part is joined to an earlier one of the same chain,
+//! number, insertion code and name if it has none of its names and is as near as a bond is long:
+//! numbers start anew after 9999, and chains may have the same identifier, or none.
+
+use rustc_hash::FxHashMap;
+
+use super::structure::Parts;
+use crate::cell::{norm, sub};
+use crate::{Cell, Element};
+
+/// Longest bond to a hydrogen or a virtual site, in Å.
+const LONGEST_TO_HYDROGEN: f64 = 1.6;
+
+/// Longest bond of other atoms, in Å.
+const LONGEST_BOND: f64 = 2.3;
+
+/// Earlier parts and pairs of atoms that are looked at for a part: files of a million waters have a
+/// hundred of a number, and hostile files may have any number of anything.
+const MOST_PARTS: usize = 1000;
+const MOST_PAIRS: usize = 100_000;
+
+/// Atoms of the name and number of earlier residues that were not joined to any, though none has
+/// their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Apart {
+    pub(super) n_atoms: usize,
+    /// The first of them.
+    pub(super) first: usize,
+}
+
+/// What a file lists as residues, and what they are.
+pub(super) struct Joined {
+    /// For each that is listed the residue that its atoms are of, one that is listed before or
+    /// itself.
+    pub(super) homes: Vec<usize>,
+    pub(super) apart: Option<Apart>,
+}
+
+/// Where each part of a residue belongs.
+pub(super) fn join(parts: &Parts<'_>, cell: Option<&Cell>) -> Joined {
+    let mut firsts: Vec<usize> = Vec::with_capacity(parts.residues.len());
+    for (atom, row) in parts.atoms.iter().enumerate() {
+        if row.residue == firsts.len() {
+            firsts.push(atom);
+        }
+    }
+    firsts.push(parts.atoms.len());
+    let mut search = Search { parts, cell, firsts, others: FxHashMap::default() };
+    let mut homes: Vec<usize> = Vec::with_capacity(parts.residues.len());
+    // The residue of each name and number that was listed last, and for each the one before it.
+    let mut last = FxHashMap::default();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(parts.residues.len());
+    let mut apart: Option<Apart> = None;
+    for (part, residue) in parts.residues.iter().enumerate() {
+        let chain = parts.chains[residue.chain];
+        let place = (chain, residue.number, residue.insertion_code, residue.name);
+        let earlier = last.get(&place).copied();
+        let home = match search.home(part, earlier, &before) {
+            Home::Of(home) => home,
+            Home::Own => part,
+            Home::Apart => {
+                let first = search.firsts[part];
+                apart.get_or_insert(Apart { n_atoms: 0, first }).n_atoms +=
+                    search.firsts[part + 1] - first;
+                part
+            }
+        };
+        homes.push(home);
+        before.push(earlier);
+        if home == part {
+            last.insert(place, part);
+        } else {
+            search.others.entry(home).or_default().push(part);
+        }
+    }
+    Joined { homes, apart }
+}
+
+enum Home {
+    /// An earlier residue.
+    Of(usize),
+    /// A residue of its own.
+    Own,
+    /// One of its own, as it is too far from where it seems to belong.
+    Apart,
+}
+
+struct Search<'a> {
+    parts: &'a Parts<'a>,
+    cell: Option<&'a Cell>,
+    /// The first atom of each part, and where the last one ends.
+    firsts: Vec<usize>,
+    /// What was joined to a part.
+    others: FxHashMap<usize, Vec<usize>>,
+}
+
+impl Search<'_> {
+    /// Where a part belongs, of which there are earlier ones of the same name and number.
+    fn home(&self, part: usize, mut earlier: Option<usize>, before: &[Option<usize>]) -> Home {
+        let mut home = Home::Own;
+        let mut n_pairs = 0;
+        for _ in 0..MOST_PARTS {
+            let Some(residue) = earlier else { break };
+            n_pairs += self.n_pairs(part, residue);
+            if n_pairs > MOST_PAIRS {
+                break;
+            }
+            if !self.pairs(part, residue).any(|pair| self.have_one_name(pair)) {
+                if self.pairs(part, residue).any(|pair| self.are_bonded(pair)) {
+                    return Home::Of(residue);
+                }
+                home = Home::Apart;
+            }
+            earlier = before[residue];
+        }
+        home
+    }
+
+    /// A residue, and what was joined to it.
+    fn parts_of(&self, residue: usize) -> impl Iterator<Item = usize> {
+        std::iter::once(residue).chain(self.others.get(&residue).into_iter().flatten().copied())
+    }
+
+    fn n_pairs(&self, part: usize, residue: usize) -> usize {
+        let n_atoms = |part: usize| self.firsts[part + 1] - self.firsts[part];
+        n_atoms(part) * self.parts_of(residue).map(n_atoms).sum::<usize>()
+    }
+
+    /// Pairs of an atom of a part and one of a residue.
+    fn pairs(&self, part: usize, residue: usize) -> impl Iterator<Item = [usize; 2]> {
+        let atoms = |part: usize| self.firsts[part]..self.firsts[part + 1];
+        self.parts_of(residue)
+            .flat_map(atoms)
+            .flat_map(move |other| atoms(part).map(move |atom| [atom, other]))
+    }
+
+    fn have_one_name(&self, [a, b]: [usize; 2]) -> bool {
+        self.parts.atoms[a].name == self.parts.atoms[b].name
+    }
+
+    fn are_bonded(&self, [a, b]: [usize; 2]) -> bool {
+        let is_heavy =
+            |atom: usize| self.parts.atoms[atom].element.is_some_and(|e| e != Element::H);
+        let longest = if is_heavy(a) && is_heavy(b) { LONGEST_BOND } else { LONGEST_TO_HYDROGEN };
+        let apart = sub(self.parts.positions[a], self.parts.positions[b]);
+        norm(Cell::nearest_or(self.cell, apart)) < longest
+    }
+}
