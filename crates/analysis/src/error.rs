@@ -49,12 +49,17 @@ pub enum Error {
         first: Box<Self>,
     },
     /// Topology and trajectory are of different systems.
-    #[error("the topology has {topology} atoms and the trajectory {trajectory}")]
+    #[error(
+        "the topology has {topology} atoms and the trajectory {trajectory}{}",
+        of_locations(*topology, *trajectory, *left_out)
+    )]
     AtomCount {
         /// Atoms of the topology.
         topology: usize,
         /// Atoms in each frame.
         trajectory: usize,
+        /// Alternate locations that the file of the topology has besides, if that is known.
+        left_out: usize,
     },
     /// Files of one trajectory are of different systems.
     #[error("{} has {other} atoms and the file before it {first}", path.display())]
@@ -286,7 +291,35 @@ impl FormatErrorKind {
     }
 }
 
+/// What alternate locations of a structure may have to do with atoms that a trajectory has more or
+/// less of.
+fn of_locations(topology: usize, trajectory: usize, left_out: usize) -> String {
+    let were = if left_out == 1 { "alternate location was" } else { "alternate locations were" };
+    match left_out {
+        0 => String::new(),
+        _ if trajectory == topology + left_out => format!(
+            "; of the structure {left_out} {were} left out, and the trajectory seems to have all: \
+             give the structure as GRO, or with column 17 blank, so that each is an atom"
+        ),
+        _ => format!(
+            "; of the structure {left_out} {were} left out, the first of each atom being taken: \
+             give the structure that was simulated, as the one that a bundle has beside the \
+             trajectory"
+        ),
+    }
+}
+
 impl Error {
+    /// The same, with how many alternate locations of atoms the structure has that names them: where
+    /// numbers of atoms differ it may be these.
+    #[must_use]
+    pub fn with_locations(mut self, n_locations: usize) -> Self {
+        if let Self::AtomCount { left_out, .. } = &mut self {
+            *left_out = n_locations;
+        }
+        self
+    }
+
     /// Names the atom that it is about.
     pub(crate) fn label(&mut self, topology: &Topology) {
         match self {

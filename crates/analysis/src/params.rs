@@ -216,10 +216,21 @@ pub fn analyze_files(
 ) -> Result<Report, Error> {
     let parsed = params.parse().map_err(Error::Params)?;
     let named = TopologyFile::open(files.topology)?;
+    analyze_named(&named, files, params, parsed, control)
+        .map_err(|error| error.with_locations(named.n_locations()))
+}
+
+fn analyze_named(
+    named: &TopologyFile,
+    files: &Files<'_>,
+    params: &Params,
+    parsed: Parsed,
+    control: &Control<'_>,
+) -> Result<Report, Error> {
     let topology = named.topology();
     let trajectory = Series::open(files.trajectory)?;
     let skips_damaged = params.skip_damaged_frames;
-    let own = match &named {
+    let own = match named {
         TopologyFile::Structure(structure) => &structure.positions,
         TopologyFile::Topology(_) => {
             &first_positions(topology, &trajectory, skips_damaged, control.cancelled)?
@@ -250,7 +261,7 @@ pub fn analyze_files(
         }),
         _ => None,
     };
-    let own_cell = match &named {
+    let own_cell = match named {
         TopologyFile::Structure(structure) => structure.cell,
         TopologyFile::Topology(_) => None,
     };

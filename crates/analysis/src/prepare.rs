@@ -31,6 +31,7 @@ pub(crate) fn prepare<'a>(
         return Err(Error::AtomCount {
             topology: topology.n_atoms(),
             trajectory: trajectory.n_atoms(),
+            left_out: 0,
         });
     }
     if trajectory.n_frames() == 0 {

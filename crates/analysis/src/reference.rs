@@ -106,6 +106,7 @@ pub fn frame_positions(
         return Err(Error::AtomCount {
             topology: topology.n_atoms(),
             trajectory: trajectory.n_atoms(),
+            left_out: 0,
         });
     }
     if frame >= trajectory.n_frames() {

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use common::data;
+use common::{data, dcd};
 use molbox_analysis::{
     AtomSet, Control, Error, Files, Frame, InvalidParams, Params, Report, Series, Structure,
     Trajectory, Values, ViolationKind, Warning, analyze_files,
@@ -275,6 +275,34 @@ fn a_structure_in_pieces_that_has_no_cell_is_warned_of() {
         .map(|line| format!("{line}\n"))
         .collect();
     assert!(warnings("torn.pdb", &torn).contains(&Warning::FarHydrogens { n_atoms: 1 }));
+}
+
+#[test]
+fn atoms_that_differ_from_a_trajectory_s_are_told_with_alternate_locations() {
+    let text = std::fs::read_to_string(data("mini.pdb")).unwrap();
+    let refusal = |name: &str, text: &str, frame: usize| {
+        let topology = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&topology, text).unwrap();
+        let positions = vec![[1.0, 2.0, 3.0_f32]; frame];
+        let trajectory = [dcd(&format!("{name}.dcd"), &[(None, positions)])];
+        let files = Files { topology: &topology, trajectory: &trajectory, reference: None };
+        let cancelled = AtomicBool::new(false);
+        let n_threads = NonZeroUsize::MIN;
+        let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
+        analyze_files(&files, &Params::default(), &control).unwrap_err().to_string()
+    };
+    let n_atoms = Structure::from_pdb(&text).unwrap().topology.n_atoms();
+    let plain = refusal("one_location.pdb", &text, n_atoms + 1);
+    assert!(!plain.contains("location"), "{plain}");
+    // The first atom in two locations.
+    let first = text.lines().find(|line| line.starts_with("ATOM")).unwrap();
+    let of = |location: &str| format!("{}{location}{}\n", &first[..16], &first[17..]);
+    let two = text.replacen(&format!("{first}\n"), &(of("A") + &of("B")), 1);
+    let other = refusal("two_locations.pdb", &two, n_atoms - 5);
+    assert!(other.contains("of the structure 1 alternate location was left out"), "{other}");
+    assert!(other.contains("give the structure that was simulated"), "{other}");
+    let all = refusal("two_locations.pdb", &two, n_atoms + 1);
+    assert!(all.contains("the trajectory seems to have all"), "{all}");
 }
 
 #[test]

@@ -70,9 +70,14 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
 }
 
 fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
+    let atoms = atoms(&folder.join("input").join(&task.plan.structure))?;
+    let n_locations = atoms.n_locations;
+    calculate_named(folder, task, atoms).map_err(|error| error.with_locations(n_locations))
+}
+
+fn calculate_named(folder: &Path, task: &Task, atoms: Atoms) -> Result<Report, Error> {
     let input = folder.join("input");
-    let Atoms { topology, positions, cell, warnings: of_topology } =
-        atoms(&input.join(&task.plan.structure))?;
+    let Atoms { topology, positions, cell, warnings: of_topology, .. } = atoms;
     let params = params(&task.plan.request);
     let parsed = params.parse().map_err(Error::Params)?;
     let files: Vec<PathBuf> = task.plan.trajectory.iter().map(|name| input.join(name)).collect();
@@ -156,26 +161,25 @@ struct Atoms {
     positions: Option<Positions>,
     cell: Option<Cell>,
     warnings: Vec<Warning>,
+    /// Alternate locations that it has besides.
+    n_locations: usize,
 }
 
 fn atoms(path: &Path) -> Result<Atoms, Error> {
     if path.extension().is_some_and(|extension| extension == "json") {
         let (topology, positions) = structure(path)?;
-        return Ok(Atoms {
-            topology,
-            positions: Some(positions),
-            cell: None,
-            warnings: Vec::new(),
-        });
+        let positions = Some(positions);
+        let warnings = Vec::new();
+        return Ok(Atoms { topology, positions, cell: None, warnings, n_locations: 0 });
     }
     let file = TopologyFile::open(path)?;
-    let warnings = file.warnings();
+    let (warnings, n_locations) = (file.warnings(), file.n_locations());
     Ok(match file {
         TopologyFile::Structure(Structure { topology, positions, cell, .. }) => {
-            Atoms { topology, positions: Some(positions), cell, warnings }
+            Atoms { topology, positions: Some(positions), cell, warnings, n_locations }
         }
         TopologyFile::Topology(topology) => {
-            Atoms { topology, positions: None, cell: None, warnings }
+            Atoms { topology, positions: None, cell: None, warnings, n_locations }
         }
     })
 }

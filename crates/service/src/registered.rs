@@ -82,6 +82,14 @@ impl Named {
         }
     }
 
+    /// Alternate locations that it has besides.
+    pub(crate) fn n_locations(&self) -> usize {
+        match self {
+            Self::Structure(structure) => structure.n_locations(),
+            Self::Topology(_) => 0,
+        }
+    }
+
     /// Where its atoms are, in Å: what distances in masks are measured in. Without positions of its
     /// own those of the first frame of a trajectory of as many atoms, which is opened for it.
     ///

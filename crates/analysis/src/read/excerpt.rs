@@ -54,7 +54,7 @@ impl Excerpt {
     pub fn new(trajectory: Trajectory, atoms: &AtomSet, frames: FrameRange) -> Result<Self, Error> {
         if atoms.n_atoms() != trajectory.n_atoms() {
             let (topology, found) = (atoms.n_atoms(), trajectory.n_atoms());
-            return Err(Error::AtomCount { topology, trajectory: found });
+            return Err(Error::AtomCount { topology, trajectory: found, left_out: 0 });
         }
         let mut runs = Vec::new();
         let mut n_atoms = 0;

@@ -93,6 +93,14 @@ impl TopologyFile {
         }
     }
 
+    /// Alternate locations of atoms that it has besides the first of each, which is taken.
+    pub fn n_locations(&self) -> usize {
+        match self {
+            Self::Structure(structure) => structure.n_locations(),
+            Self::Topology(_) => 0,
+        }
+    }
+
     /// What may be wrong with it for naming the atoms of a trajectory.
     pub fn warnings(&self) -> Vec<Warning> {
         let Self::Structure(structure) = self else { return Vec::new() };

@@ -19,6 +19,8 @@ pub struct Structure {
     pub cell: Option<Cell>,
     /// Models in the file.
     pub n_models: usize,
+    /// Alternate locations that the file has besides.
+    n_left_out: usize,
     /// Atoms that look as if they were of a residue that the file lists before.
     apart: Option<Apart>,
 }
@@ -42,6 +44,11 @@ impl Structure {
     /// Whether it has coarse grains in place of atoms.
     pub(crate) fn is_coarse(&self) -> bool {
         self.topology.atoms().all(|atom| atom.element.is_none())
+    }
+
+    /// Alternate locations of atoms that the file has besides the first of each, which is taken.
+    pub fn n_locations(&self) -> usize {
+        self.n_left_out
     }
 
     /// How many atoms have the name and number of a residue that is listed before and is too far from
@@ -90,6 +97,7 @@ pub(super) struct Parts<'a> {
     location: Option<&'a str>,
     /// Atoms, by residue and name, of which one of several locations is taken.
     located: HashSet<(usize, &'a str)>,
+    n_left_out: usize,
     /// Where the file has each atom, once residues are joined whose atoms it has apart.
     places: Option<Vec<u32>>,
     apart: Option<Apart>,
@@ -110,6 +118,7 @@ impl<'a> Parts<'a> {
             && self.location.is_some()
             && record.location != self.location
         {
+            self.n_left_out += 1;
             return None;
         }
         if !is_last {
@@ -117,6 +126,7 @@ impl<'a> Parts<'a> {
         }
         let residue = self.residues.len() - 1;
         if record.location.is_some() && !self.located.insert((residue, record.name)) {
+            self.n_left_out += 1;
             return None;
         }
         self.location = self.location.or(record.location);
@@ -219,7 +229,8 @@ impl<'a> Parts<'a> {
         }
         let topology = Topology::new(self.atoms, self.residues, self.chains, bonds)
             .map_err(FormatErrorKind::Topology)?;
-        Ok(Structure { topology, positions: self.positions, cell, n_models, apart: self.apart })
+        let Self { positions, n_left_out, apart, .. } = self;
+        Ok(Structure { topology, positions, cell, n_models, n_left_out, apart })
     }
 }
 

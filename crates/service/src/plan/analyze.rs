@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{AnalysisRequest, Estimate, LocItem, Notice, ValidationError};
-use molbox_analysis::{InvalidParams, Params, Parsed, ReferenceStructure, Series, Topology};
+use molbox_analysis::{Error, InvalidParams, Params, Parsed, ReferenceStructure, Series, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -20,7 +20,6 @@ use crate::plan::estimate::unknown;
 use crate::record::{Kind, Status, Task};
 use crate::registered;
 use crate::runner::output::Output;
-use crate::shown::counted;
 
 const TRAJECTORY: &str = "production.dcd";
 /// Formats of what names atoms and says where they are, of what names them, and of what has frames.
@@ -402,6 +401,14 @@ impl AnalyzePlan {
         }
     }
 
+    /// Alternate locations that the structure of the topology has besides.
+    async fn n_locations(&self, app: &App) -> Result<usize, ApiError> {
+        let Some(given) = &self.topology else { return Ok(0) };
+        let key = app.content_of(&given.file_id).await?;
+        let at = ["body", "topology"];
+        Ok(registered::named(app, &given.file_id, &key, given.format, at)?.n_locations())
+    }
+
     /// The trajectory, which is a registered file with this content or that of the job.
     fn open(&self, app: &App, given: Option<(&Given, Key)>) -> Result<Series, ApiError> {
         if let Some((given, key)) = given {
@@ -441,11 +448,10 @@ impl AnalyzePlan {
         if let Some(given) = &self.trajectory {
             let (n_atoms, _) = given.size(app).await?;
             if n_atoms != topology.n_atoms() {
-                let msg = format!(
-                    "has {}, its topology {}",
-                    counted(n_atoms, "atom"),
-                    topology.n_atoms()
-                );
+                let left_out = self.n_locations(app).await?;
+                let topology = topology.n_atoms();
+                let differ = Error::AtomCount { topology, trajectory: n_atoms, left_out };
+                let msg = differ.to_string();
                 return Err(ApiError::invalid_body("value_error", vec![loc("trajectory")], msg));
             }
         }
