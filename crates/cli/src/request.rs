@@ -224,21 +224,59 @@ fn kebab(name: &str) -> String {
 }
 
 #[derive(Debug)]
-pub(crate) struct Flags<B>(Value, PhantomData<B>);
+pub(crate) struct Flags<B> {
+    fields: Value,
+    /// Whether hydrogen bonds are asked for, whatever makes one.
+    hbonds: bool,
+    body: PhantomData<B>,
+}
+
+/// Asks for hydrogen bonds without a bound or a mask of them; it is no field, so that it does not
+/// override the criterion of a file.
+const HBONDS: &str = "hbonds";
+
+/// The field by which it does so.
+const CRITERION: &str = "hbond_criterion";
 
 impl<B> Flags<B> {
     /// Fields that come from elsewhere, and were looked at there.
     pub(crate) fn of(fields: Value) -> Self {
-        Self(fields, PhantomData)
+        Self { fields, hbonds: false, body: PhantomData }
     }
 
-    pub(crate) fn value(&self) -> &Value {
-        &self.0
+    /// The fields that flags give.
+    pub(crate) fn fields(&self) -> &Value {
+        &self.fields
     }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fields == json!({}) && !self.hbonds
+    }
+
+    /// Puts the fields over those of a request.
+    pub(crate) fn over(&self, request: &mut Value) {
+        merge(request, &self.fields);
+        if self.hbonds && request.get(CRITERION).is_none() {
+            // By name, without bounds that another criterion could not have.
+            set(request, &[CRITERION], "angle".into());
+        }
+    }
+}
+
+fn asks_for_bonds(schema: &str) -> bool {
+    schema::fields(schema::named(schema)).any(|(field, _)| field == CRITERION)
+}
+
+fn hbonds() -> Arg {
+    let help = "Hydrogen bonds of the solute, by 3 Å and 135° unless the flags below say otherwise; \
+                `--hbond` names other atoms";
+    Arg::new(HBONDS).long(HBONDS).help(help).action(ArgAction::SetTrue)
 }
 
 impl<B: Body> Args for Flags<B> {
     fn augment_args(command: Command) -> Command {
+        let command = if asks_for_bonds(B::SCHEMA) { command.arg(hbonds()) } else { command };
         flags(B::SCHEMA, B::WITHOUT).iter().fold(command, |command, flag| {
             // A command that has such a flag already means the same by it.
             let is_there = command.get_arguments().any(|arg| arg.get_long() == Some(&flag.name));
@@ -262,7 +300,9 @@ impl<B: Body> FromArgMatches for Flags<B> {
                 if is_list { Value::Array(values) } else { values.pop().unwrap_or_default() };
             set(&mut request, &flag.path, value);
         }
-        Ok(Self(request, PhantomData))
+        // Another part of the command may have it.
+        let hbonds = asks_for_bonds(B::SCHEMA) && matches.get_flag(HBONDS);
+        Ok(Self { fields: request, hbonds, body: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -334,7 +374,7 @@ impl<B: Body> Source<B> {
             Some(path) => load::<B>(path)?,
             None => json!({}),
         };
-        merge(&mut request, self.flags.value());
+        self.flags.over(&mut request);
         Ok(request)
     }
 

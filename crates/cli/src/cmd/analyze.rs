@@ -28,9 +28,6 @@ pub(crate) struct Arguments {
     /// its atoms, PDB, mmCIF, GRO, Amber's prmtop or PSF; in any order.
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Hydrogen bonds, by 3 Å and 135° unless the flags below say otherwise.
-    #[arg(long)]
-    hbonds: bool,
     /// Write each table as CSV and Parquet, with a plot, to this folder.
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -68,9 +65,9 @@ impl Body for Analysis {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
-    let request = request::check::<Analysis>(arguments.analysis.value())?;
-    // A criterion by name asks for bonds, without bounds that another could not have.
-    let criterion = arguments.hbonds.then(|| "angle".to_owned());
+    let mut body = json!({});
+    arguments.analysis.over(&mut body);
+    let request = request::check::<Analysis>(&body)?;
     let params = Params {
         downsample_frames: request.downsample_frames.map(molbox::Finite::get),
         distance_masks: request.distance_masks,
@@ -79,7 +76,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         hbond_angle: request.hbond_angle.map(molbox::Finite::get),
         hbond_distance: request.hbond_distance.map(molbox::Finite::get),
         hbond_masks: request.hbond_masks,
-        hbond_criterion: request.hbond_criterion.or(criterion),
+        hbond_criterion: request.hbond_criterion,
         contact_masks: request.contact_masks,
         contact_distance: request.contact_distance.map(molbox::Finite::get),
         gyration_masks: request.gyration_masks,

@@ -789,15 +789,13 @@ impl Asked {
 impl Arguments {
     /// Whether a field of a request was given.
     fn has_fields(&self) -> bool {
-        [self.system.value(), self.job.value(), self.analysis.value()]
-            .iter()
-            .any(|fields| *fields != &json!({}))
+        !(self.system.is_empty() && self.job.is_empty() && self.analysis.is_empty())
     }
 
     /// The plan: preset, then file, then flags.
     fn plan(&self) -> Result<Plan, Failure> {
         let presets = presets()?;
-        let has_membrane = self.system.value().get("membrane").is_some();
+        let has_membrane = self.system.fields().get("membrane").is_some();
         let preset = match self.preset.unwrap_or(if has_membrane {
             Preset::Membrane
         } else {
@@ -822,9 +820,9 @@ impl Arguments {
             }
             request::merge(&mut given, &file);
         }
-        request::merge(&mut given["system"], self.system.value());
-        request::merge(&mut given["job"], self.job.value());
-        request::merge(&mut given["analysis"], self.analysis.value());
+        self.system.over(&mut given["system"]);
+        self.job.over(&mut given["job"]);
+        self.analysis.over(&mut given["analysis"]);
         let is_built = content::is_built(&self.structure)?;
         if is_built && !self.ligand.is_empty() {
             return Err(Failure::usage("a built system has its ligands: leave out --ligand"));

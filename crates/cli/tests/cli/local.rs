@@ -706,6 +706,29 @@ fn hydrogen_bonds_are_asked_for_with_any_criterion() {
 }
 
 #[test]
+fn hydrogen_bonds_are_asked_for_alike_wherever_analyses_are() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("own.yaml"), "hbond_criterion: wernet_nilsson\n").unwrap();
+    let asked = |words: &[&str], flags: &[&str]| {
+        let mut command = molbox(folder.path(), words);
+        let shown = ok(command.arg("--dry-run").args(flags));
+        serde_json::from_str::<Value>(&shown).unwrap()
+    };
+    let (run, submit) = (&["run", "1L2Y"][..], &["analysis", "submit", "--job-id", "job_1"][..]);
+    for (flags, criterion) in [
+        (&["--hbonds"][..], "angle"),
+        (&["--hbonds", "--hbond-distance", "3.5"], "angle"),
+        (&["--hbonds", "--hbond-criterion", "baker_hubbard"], "baker_hubbard"),
+        (&["--hbond-criterion", "baker_hubbard", "--hbonds"], "baker_hubbard"),
+    ] {
+        assert_eq!(asked(run, flags)["analysis"]["hbond_criterion"], criterion, "{flags:?}");
+        assert_eq!(asked(submit, flags)["hbond_criterion"], criterion, "{flags:?}");
+    }
+    let of_file = asked(submit, &["--file", "own.yaml", "--hbonds"]);
+    assert_eq!(of_file["hbond_criterion"], "wernet_nilsson");
+}
+
+#[test]
 fn up_without_the_service_says_what_brings_it_and_with_it_becomes_it() {
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("molbox");
