@@ -812,3 +812,68 @@ fn selenium_without_its_column_is_no_sulfur() {
     let topology = Structure::from_pdb(line).unwrap().topology;
     assert_eq!(topology.atom(0).element.unwrap().symbol(), "Se");
 }
+
+#[test]
+fn dummies_about_a_metal_are_no_hydrogens() {
+    let line = |name: &str, residue: &str, [x, y, z]: [f64; 3], symbol: &str| {
+        format!(
+            "HETATM    1 {name:<4} {residue} A   1    {x:8.3}{y:8.3}{z:8.3}  1.00  0.00          {symbol:>2}\n"
+        )
+    };
+    let corners = [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]];
+    // Names of two models, with what programs write into the columns of the element.
+    for (name, symbol) in [("DM", ""), ("DM", "D"), ("DM", "H"), ("D", ""), ("D", "D"), ("DZ", "")]
+    {
+        let mut text = line("ZN", "ZND", [0.0; 3], "ZN");
+        for (n, corner) in corners.iter().enumerate() {
+            text += &line(&format!(" {name}{}", n + 1), "ZND", corner.map(|x| 0.52 * x), symbol);
+        }
+        let topology = Structure::from_pdb(&text).unwrap().topology;
+        let selected =
+            |mask: &str| Mask::parse(mask).unwrap().select(&topology, None).unwrap().atoms.len();
+        assert_eq!((selected("@/H"), selected("@/ZN")), (0, 1), "{name} {symbol}");
+        let masses: Vec<f64> = topology.atoms().map(|atom| atom.mass_da).collect();
+        assert_eq!(masses[1..], [0.0; 4], "{name} {symbol}");
+        assert_eq!(topology.n_molecules(), 1, "{name} {symbol}");
+    }
+    // Deuterium is hydrogen, and a Drude particle none, whatever both are called.
+    let text = line(" C1 ", "LIG", [0.0; 3], "C")
+        + &line(" DC1", "LIG", [0.1, 0.0, 0.0], "")
+        + &line(" D1 ", "LIG", [1.09, 0.0, 0.0], "");
+    let topology = Structure::from_pdb(&text).unwrap().topology;
+    let elements: Vec<_> = topology.atoms().map(|atom| atom.element).collect();
+    assert_eq!(elements, [Some(Element::C), None, Some(Element::H)]);
+    // LEaP and its kin give dummies the atomic number of hydrogen, and a mass.
+    let prmtop = text_of_dummies();
+    let topology = Topology::from_prmtop(&prmtop).unwrap();
+    let elements: Vec<_> = topology.atoms().map(|atom| atom.element).collect();
+    assert_eq!(elements[1..], [None; 2]);
+    let masses: Vec<f64> = topology.atoms().map(|atom| atom.mass_da).collect();
+    assert_eq!(masses, [59.38, 3.0, 3.0], "as the file has them, and not made lighter");
+}
+
+/// Zinc with two dummies as a prmtop file.
+fn text_of_dummies() -> String {
+    let pointers = [3, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1].map(|n| format!("{n:8}"));
+    let pointers: Vec<String> =
+        pointers.into_iter().chain((12..30).map(|_| format!("{:8}", 0))).collect();
+    let lines: Vec<String> = pointers.chunks(10).map(<[String]>::concat).collect();
+    format!(
+        "%VERSION\n%FLAG POINTERS\n%FORMAT(10I8)\n{}\n\
+         %FLAG ATOM_NAME\n%FORMAT(20a4)\nZN  DM1 DM2 \n\
+         %FLAG CHARGE\n%FORMAT(5E16.8)\n{:16.8}{:16.8}{:16.8}\n\
+         %FLAG ATOMIC_NUMBER\n%FORMAT(10I8)\n      30       1       1\n\
+         %FLAG MASS\n%FORMAT(5E16.8)\n{:16.8}{:16.8}{:16.8}\n\
+         %FLAG RESIDUE_LABEL\n%FORMAT(20a4)\nZND \n\
+         %FLAG RESIDUE_POINTER\n%FORMAT(10I8)\n       1\n\
+         %FLAG BONDS_INC_HYDROGEN\n%FORMAT(10I8)\n       0       3       1       0       6       1\n\
+         %FLAG BONDS_WITHOUT_HYDROGEN\n%FORMAT(10I8)\n\n",
+        lines.join("\n"),
+        -1.0,
+        0.5,
+        0.5,
+        59.38,
+        3.0,
+        3.0
+    )
+}

@@ -2,7 +2,7 @@
 
 use super::guess::{element_by_name, element_of_lone};
 use super::structure::{Parts, Record, Structure};
-use super::{bonds, coarse};
+use super::{bonds, coarse, sites};
 use crate::Cell;
 use crate::error::{FormatError, FormatErrorKind, Place};
 
@@ -61,6 +61,7 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
         .map_err(|()| error(Place::Line(n), "a box of 3 or 9 numbers, or zeros for none", line))?;
     let mut bonds = Vec::new();
     parts.join(cell.as_ref(), &mut bonds);
+    sites::take_from_sites(&mut parts, cell.as_ref());
     if coarse::is_coarse(&parts, cell.as_ref()) {
         coarse::complete(&mut parts, cell.as_ref(), &mut bonds);
     } else {

@@ -43,6 +43,17 @@ const WITH_METAL: [&str; 14] = [
 ];
 const METALS: [&str; 6] = ["FE", "MG", "CO", "NI", "ZN", "CU"];
 
+/// What dummies of metals are called, as those of the cationic dummy atom models: DM1 to DM6 about
+/// zinc are no deuterium.
+const DUMMIES: [&str; 4] = ["DM", "DU", "DUM", "DZ"];
+
+/// Whether an atom is a dummy by its name. Of amino acids DZ1 is deuterium.
+pub(super) fn is_dummy(name: &str, residue: &str) -> bool {
+    DUMMIES.contains(&bare(name))
+        && Family::of(residue) == Family::Other
+        && !WATER.contains(&residue)
+}
+
 /// A name without number and charge.
 pub(super) fn bare(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '+' || c == '-')
@@ -60,6 +71,9 @@ pub(super) fn element_of_lone(name: &str, residue: &str) -> Option<Element> {
 
 /// The element of an atom by its name and that of its residue.
 pub(super) fn element_by_name(name: &str, residue: &str) -> Option<Element> {
+    if is_dummy(name, residue) {
+        return None;
+    }
     let letters = name.trim_start_matches(|c: char| c.is_ascii_digit());
     let first = Element::from_symbol(letters.get(..1)?);
     if residue == "MSE" && letters.starts_with("SE") {
@@ -123,9 +137,9 @@ pub(super) fn elements_by_mass(atoms: &[Weighed<'_>], bonds: &[[u32; 2]]) -> Vec
 
 /// The element of an atom by its mass, but by its name where that is certain, where hydrogens are
 /// heavy or counted with the atom, and where no element has such a mass. What weighs next to
-/// nothing is none.
+/// nothing is none, and so are dummies, which weigh 1 or 3 Da.
 fn element_by_mass(Weighed { mass_da, name, residue }: Weighed<'_>) -> Option<Element> {
-    if mass_da < 0.5 {
+    if mass_da < 0.5 || is_dummy(name, residue) {
         return None;
     }
     let distance = |element: &Element| (element.mass_da() - mass_da).abs();
@@ -213,6 +227,11 @@ mod tests {
             ("OW", "SOL", "O"),
             ("SE", "MSE", "Se"),
             ("ZN2", "ZN2", "Zn"),
+            ("DM1", "ZND", ""),
+            ("DU", "LIG", ""),
+            ("DZ1", "LYS", "H"),
+            ("D1", "DOD", "H"),
+            ("D12", "LIG", "H"),
         ] {
             assert_eq!(symbol(element_by_name(name, residue)), expected, "{name} of {residue}");
         }
@@ -234,6 +253,8 @@ mod tests {
             (9.994, "CB", "C"),
             (0.0, "EP", ""),
             (0.4, "DC", ""),
+            (3.0, "DM1", ""),
+            (1.0, "DM1", ""),
             (22.99, "SOD", "Na"),
             (35.45, "X", "Cl"),
             (4.0026, "HE", "He"),

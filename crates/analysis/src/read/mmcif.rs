@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::bonds;
 use super::contents::{Census, Contents, Listed};
+use super::guess::is_dummy;
 use super::structure::{self, Parts, Record, Structure, without_mark};
+use super::{bonds, sites};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::topology::{Atom, Residue};
 use crate::{Cell, Element};
@@ -204,6 +205,7 @@ impl<'a> Mmcif<'a> {
 
     fn finish(mut self) -> Result<Structure, FormatError> {
         let left = self.parts.join(self.cell.as_ref(), &mut []);
+        sites::take_from_sites(&mut self.parts, self.cell.as_ref());
         self.labels = left.into_iter().map(|residue| self.labels[residue]).collect();
         let mut bonds = self.bonds();
         bonds::complete(&self.parts, self.cell.as_ref(), &mut bonds);
@@ -300,11 +302,14 @@ impl AtomColumns {
         let [x, y, z] = [self.x, self.y, self.z].map(|column| coordinate(row[column]));
         let position = [x?, y?, z?];
         let number = value(self.number[0]).or_else(|| value(self.number[1]));
+        let name = required(row, self.name, "the name of an atom")?;
+        let residue = required(row, self.residue, "the name of a residue")?;
+        let element = value(self.element).and_then(Element::from_symbol);
         Ok(Record {
-            name: required(row, self.name, "the name of an atom")?,
-            element: value(self.element).and_then(Element::from_symbol),
+            name,
+            element: element.filter(|_| !is_dummy(name, residue)),
             location: value(self.location),
-            residue: required(row, self.residue, "the name of a residue")?,
+            residue,
             number: number.map_or(Ok(0), |found| {
                 let expected = "the number of a residue";
                 found.parse().map_err(|_| FormatErrorKind::Unexpected {

@@ -17,6 +17,7 @@ mod pdb;
 mod prmtop;
 mod psf;
 mod series;
+mod sites;
 mod structure;
 mod trajectory;
 mod trr;

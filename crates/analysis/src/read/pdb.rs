@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Read as _};
 
 use super::bonds::{self, Family};
-use super::coarse;
 use super::contents::{Census, Contents, Listed};
-use super::guess::{bare, element_by_name, element_of_lone};
+use super::guess::{bare, element_by_name, element_of_lone, is_dummy};
 use super::structure::{self, BYTE_ORDER_MARK, Parts, Record, Structure, without_mark};
+use super::{coarse, sites};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
 
@@ -19,6 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     }
     let mut bonds = file.bonds();
     file.parts.join(file.cell.as_ref(), &mut bonds);
+    sites::take_from_sites(&mut file.parts, file.cell.as_ref());
     if coarse::is_coarse(&file.parts, file.cell.as_ref()) {
         coarse::complete(&mut file.parts, file.cell.as_ref(), &mut bonds);
     } else {
@@ -315,6 +316,10 @@ fn cell(line: &str) -> Option<Cell> {
 /// The element by its own columns, or else by the name: its first letter in a standard residue.
 /// Elsewhere the symbol ends in the second column, but for four characters, which fill them all.
 fn element(line: &str, residue: &str) -> Option<Element> {
+    // Programs write what they take them for, D or H, into the columns.
+    if is_dummy(columns(line, 12, 16), residue) {
+        return None;
+    }
     if let Some(element) = Element::from_symbol(columns(line, 76, 78)) {
         return Some(element);
     }

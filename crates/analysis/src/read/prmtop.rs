@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::guess::{Weighed, elements_by_mass, is_repartitioned, without_constraints};
+use super::guess::{Weighed, elements_by_mass, is_dummy, is_repartitioned, without_constraints};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::topology::{Atom, Residue};
 use crate::{Element, Topology};
@@ -52,7 +52,15 @@ pub(super) fn parse(text: &str) -> Result<Topology, FormatError> {
     let mut bonds = file.bonds("BONDS_INC_HYDROGEN", n_atoms)?;
     bonds.extend(file.bonds("BONDS_WITHOUT_HYDROGEN", n_atoms)?);
     let elements: Vec<Option<Element>> = match numbers {
-        Some(numbers) => numbers.into_iter().map(Element::from_atomic_number).collect(),
+        Some(numbers) => numbers
+            .into_iter()
+            .enumerate()
+            // LEaP takes dummies for the element that a file of types gives them, mostly hydrogen.
+            .map(|(atom, number)| {
+                let is_dummy = is_dummy(names[atom], labels[residue_of[atom]]);
+                Element::from_atomic_number(number).filter(|_| !is_dummy)
+            })
+            .collect(),
         None => {
             let weighed = |atom: usize| Weighed {
                 mass_da: masses[atom],
