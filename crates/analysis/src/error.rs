@@ -178,6 +178,19 @@ pub enum Error {
         /// The axis.
         axis: &'static str,
     },
+    /// A coarse-grained lipid that is selected whole, and no grain of which is known for its head.
+    #[error(
+        "all grains of {residue} are selected by {label:?}, and no name tells which are its head; \
+         select the grains of the heads"
+    )]
+    NoHead {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// The first residue of the lipid.
+        residue: String,
+    },
     /// Lipids that all are on one side.
     #[error(
         "the lipids of {label:?} are all on one side of their centre along {axis}, so that there are no two leaflets; \

@@ -51,9 +51,9 @@ pub struct Report {
 ///
 /// [`Error::AtomCount`], [`Error::NoFrames`], [`Error::NoSuchFrame`], [`Error::EmptyGroup`],
 /// [`Error::NotInReference`], [`Error::NoMass`], [`Error::NoRotation`],
-/// [`Error::NoHydrogenBonds`], [`Error::NoRadius`] and [`Error::Parameter`] for what cannot be
-/// analysed, [`Error::Io`], [`Error::Format`] and [`Error::Damaged`] from reading, and
-/// [`Error::Cancelled`].
+/// [`Error::NoHydrogenBonds`], [`Error::NoRadius`], [`Error::NoHead`] and [`Error::Parameter`] for
+/// what cannot be analysed, [`Error::Io`], [`Error::Format`] and [`Error::Damaged`] from reading,
+/// and [`Error::Cancelled`].
 pub fn analyze(
     topology: &Topology,
     trajectory: &Series,
@@ -70,6 +70,8 @@ pub fn analyze(
 
 fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Report, Error> {
     let mut tasks = tasks(request, &setup)?;
+    let of_tasks: Vec<Warning> =
+        tasks.iter().flat_map(|(analysis, task)| task.warnings(*analysis)).collect();
     let mut tables: Vec<(usize, Vec<Table>)> = Vec::new();
     let mut n_passes = 0;
     while !tasks.is_empty() {
@@ -94,6 +96,7 @@ fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Rep
     tables.iter().try_for_each(Table::check)?;
     let residues = ResidueAxis::of(&tables, &setup);
     let mut warnings = setup.warnings;
+    warnings.extend(of_tasks);
     if setup.source.has_mended() || setup.skipped.has_mended() {
         warnings.push(Warning::BrokenMolecules);
     }

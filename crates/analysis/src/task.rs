@@ -6,6 +6,7 @@ use crate::frames::Frames;
 use crate::points::Points;
 use crate::source::View;
 use crate::table::Table;
+use crate::warning::Warning;
 
 /// An analysis as it runs: a tally is started for each block of frames, fed frame by frame, and
 /// appended to that of the blocks before. Blocks do not depend on the number of threads and are
@@ -21,6 +22,11 @@ pub(crate) trait Task: Send + Sync {
     fn append(&self, tally: &mut Self::Tally, next: Self::Tally);
 
     fn finish(&self, tally: Self::Tally, frames: &Frames<'_>) -> Outcome;
+
+    /// What it found on its way to the first frame.
+    fn warnings(&self, _analysis: usize) -> Vec<Warning> {
+        Vec::new()
+    }
 }
 
 /// What is to be done after a pass over all frames.
@@ -37,6 +43,7 @@ pub(crate) trait AnyTask: Send + Sync {
     fn frame(&self, view: &View<'_>, tally: &mut AnyTally);
     fn append(&self, tally: &mut AnyTally, next: AnyTally);
     fn finish(&self, tally: AnyTally, frames: &Frames<'_>) -> Outcome;
+    fn warnings(&self, analysis: usize) -> Vec<Warning>;
 }
 
 /// Tasks, each with the place of its analysis in the request.
@@ -61,6 +68,10 @@ impl<T: Task> AnyTask for T {
 
     fn finish(&self, tally: AnyTally, frames: &Frames<'_>) -> Outcome {
         Task::finish(self, *tally.downcast().expect(OWN), frames)
+    }
+
+    fn warnings(&self, analysis: usize) -> Vec<Warning> {
+        Task::warnings(self, analysis)
     }
 }
 

@@ -94,6 +94,30 @@ pub enum Warning {
         /// Atoms without a mass.
         n_atoms: usize,
     },
+    /// The heads of a membrane's leaflets are not at one height each.
+    NotFlat {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The lipids.
+        label: String,
+        /// The axis that is across the membrane, as was asked for.
+        axis: &'static str,
+        /// The larger standard deviation of heights in a leaflet, in Å.
+        spread: f64,
+        /// Between the mean heights of both leaflets, in Å.
+        thickness: f64,
+    },
+    /// Molecules look like lipids and are not among those of a membrane.
+    OtherLipids {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The lipids.
+        label: String,
+        /// How many others.
+        n_molecules: usize,
+        /// Names of their first residues.
+        names: Vec<String>,
+    },
     /// No analysis of hydrogen bonds was made, since there can be none.
     NoHydrogenBonds {
         /// Why.
@@ -241,6 +265,20 @@ impl fmt::Display for Warning {
                     &format!("atom of {label} has"),
                     &format!("atoms of {label} have")
                 )
+            ),
+            Self::NotFlat { label, axis, spread, thickness, .. } => write!(
+                f,
+                "the heads of {label} are {spread:.1} Å up and down within a leaflet, whose mean \
+                 heights are {thickness:.1} Å apart along {axis}: this is no flat bilayer across \
+                 {axis}, and area per lipid and thickness are not those of a membrane; another \
+                 axis may be across it, and of a vesicle there is none"
+            ),
+            Self::OtherLipids { label, n_molecules, names, .. } => write!(
+                f,
+                "{n_molecules} molecules that look like lipids ({}) are not among {label}: the \
+                 area per lipid is that of the whole box over a part of its lipids; select all of \
+                 them",
+                names.join(", ")
             ),
             Self::NoHydrogenBonds { reason } => {
                 write!(f, "no hydrogen bonds were counted: {reason}")

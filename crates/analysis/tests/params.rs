@@ -695,3 +695,100 @@ fn a_field_without_effect_is_warned_of_unless_it_states_its_default() {
     let report = analyzed(&mini(), &with(4.5)).unwrap();
     assert!(report.warnings.iter().all(|w| !w.to_string().starts_with("contact_distance")));
 }
+
+/// Lipids of Martini, whose grains stand in a row from `head` in nm along a direction, as GRO.
+fn martini(
+    lipids: &[(&str, [f64; 3], [f64; 3])],
+    grains: fn(&str) -> &'static [&'static str],
+) -> String {
+    let mut lines = Vec::new();
+    for (number, (residue, head, along)) in lipids.iter().enumerate() {
+        for (nth, name) in grains(residue).iter().enumerate() {
+            let n = lines.len() + 1;
+            let [x, y, z] = [0, 1, 2].map(|k| head[k] + 0.4 * nth as f64 * along[k]);
+            let number = number + 1;
+            lines.push(format!("{number:5}{residue:<5}{name:>5}{n:5}{x:8.3}{y:8.3}{z:8.3}"));
+        }
+    }
+    format!("lipids\n{}\n{}\n   6.00000   6.00000   9.00000\n", lines.len(), lines.join("\n"))
+}
+
+fn grains(residue: &str) -> &'static [&'static str] {
+    match residue {
+        "CHOL" => &["ROH", "R1", "R2", "C1"],
+        "XYZ" => &["T1", "T2", "T3", "T4"],
+        _ => &["PO4", "GL1", "C1A", "C2A"],
+    }
+}
+
+/// What the membrane of a mask is, in the order of its columns, and warnings but for coarse grains.
+fn membrane(name: &str, gro: &str, mask: &str) -> Result<([f64; 2], Vec<String>), Error> {
+    let topology = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&topology, gro).unwrap();
+    let structure = Structure::open(&topology).unwrap();
+    let positions = structure.positions.iter().map(|at| at.map(|x| x as f32)).collect();
+    let cell = Some([60.0, 60.0, 90.0, 90.0, 90.0, 90.0]);
+    let trajectory = [dcd(&format!("{name}.dcd"), &[(cell, positions)])];
+    let files = Files { topology: &topology, trajectory: &trajectory, reference: None };
+    let params = Params { lipid_masks: texts(&[mask]), ..Params::default() };
+    let cancelled = AtomicBool::new(false);
+    let control =
+        Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
+    let report = analyze_files(&files, &params, &control)?;
+    let numbers = ["area_per_lipid_angstrom2", "thickness_angstrom"];
+    let numbers = numbers.map(|column| report.tables[0].numbers(column).unwrap()[0]);
+    let of_files = |text: &String| text.contains("coarse grains") || text.contains("one frame");
+    let warnings = report.warnings.iter().map(ToString::to_string);
+    Ok((numbers, warnings.filter(|text| !of_files(text)).collect()))
+}
+
+/// Two leaflets of a flat bilayer, in which every fourth lipid is another.
+fn bilayer(other: &str) -> String {
+    let (up, down) = ([0.0, 0.0, 1.0], [0.0, 0.0, -1.0]);
+    let lipids = (0..32).map(|n| {
+        let residue = if n % 4 == 3 { other } else { "DPPC" };
+        let (x, y) = (0.7 * f64::from(n / 2 % 8), 3.0 * f64::from(n / 16));
+        if n % 2 == 0 { (residue, [x, y, 6.5], down) } else { (residue, [x, y, 2.5], up) }
+    });
+    martini(&lipids.collect::<Vec<_>>(), grains)
+}
+
+#[test]
+fn heads_of_coarse_lipids_are_found_where_these_are_selected_whole() {
+    let text = bilayer("DPPC");
+    let ([area, thickness], warnings) = membrane("whole.gro", &text, ":DPPC").unwrap();
+    assert!((thickness - 40.0).abs() < 1e-4, "from PO4 to PO4, not between lipids: {thickness}");
+    assert!((area - 3600.0 / 16.0).abs() < 1e-6);
+    assert_eq!(warnings, <[String; 0]>::default());
+    let (of_heads, _) = membrane("heads.gro", &text, "@PO4").unwrap();
+    assert_eq!(of_heads, [area, thickness]);
+    let ([_, of_links], _) = membrane("links.gro", &text, "@GL1").unwrap();
+    assert!((of_links - 32.0).abs() < 1e-4, "what is selected counts: {of_links}");
+    // Nothing tells the heads of lipids that nobody knows.
+    let refusal = membrane("unknown.gro", &bilayer("XYZ"), ":DPPC,XYZ").unwrap_err().to_string();
+    assert!(refusal.contains("all grains of XYZ4 are selected"), "{refusal}");
+    membrane("known.gro", &bilayer("XYZ"), "@PO4,T1").unwrap();
+}
+
+#[test]
+fn a_part_of_the_lipids_and_what_is_not_flat_are_warned_of() {
+    let text = bilayer("CHOL");
+    let (_, warnings) = membrane("mixture.gro", &text, ":DPPC,CHOL").unwrap();
+    assert_eq!(warnings, <[String; 0]>::default());
+    let (_, warnings) = membrane("part.gro", &text, ":DPPC").unwrap();
+    let [part] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(part.starts_with("8 molecules that look like lipids (CHOL) are not among"), "{part}");
+    // A sphere of 2.5 nm, its lipids at equal distances along its axis.
+    let lipids = (0..64).map(|n| {
+        let (z, turn) = ((f64::from(n) + 0.5) / 32.0 - 1.0, 2.4 * f64::from(n));
+        let around = (1.0 - z * z).sqrt();
+        let out = [around * turn.cos(), around * turn.sin(), z];
+        ("DPPC", [0, 1, 2].map(|k| [3.0, 3.0, 4.5][k] + 2.5 * out[k]), out.map(|x| -x))
+    });
+    let vesicle = martini(&lipids.collect::<Vec<_>>(), grains);
+    let (_, warnings) = membrane("vesicle.gro", &vesicle, ":DPPC").unwrap();
+    let [not_flat] = &warnings[..] else { panic!("{warnings:?}") };
+    // Heights on a sphere are uniform: R/√12 about R/2 on each side.
+    assert!(not_flat.contains("are 7.2 Å up and down"), "{not_flat}");
+    assert!(not_flat.contains("25.0 Å apart along z"), "{not_flat}");
+}
