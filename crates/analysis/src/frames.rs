@@ -7,6 +7,7 @@ use crate::parallel::in_order;
 use crate::read::{Frame, Series};
 use crate::source::Source;
 use crate::table::Column;
+use crate::warning::Warning;
 use crate::{Error, Topology};
 
 /// Analysed frames that a thread takes at once.
@@ -89,9 +90,17 @@ impl Frames<'_> {
         even_step(&self.times_ps()?).map(nine_digits)
     }
 
-    /// Whether there are times, and a number of frames does not stand for a length of time.
-    pub(crate) fn has_uneven_times(&self) -> bool {
-        self.times_ps().is_some_and(|times| times.len() > 2 && even_step(&times).is_none())
+    /// What is to be known of the steps between frames that have times.
+    pub(crate) fn warning_of_steps(&self) -> Option<Warning> {
+        let times = self.times_ps().filter(|times| times.len() > 2)?;
+        match Steps::of(&times)? {
+            Steps::Even(_) => None,
+            Steps::Rounded { step, spacing, is_known } => Some(Warning::RoundedTimes {
+                spacing_ps: spacing,
+                step_ps: is_known.then(|| three_digits(step)),
+            }),
+            Steps::Uneven => Some(Warning::UnevenTimes),
+        }
     }
 
     fn times_ps(&self) -> Option<Vec<f64>> {
@@ -100,20 +109,61 @@ impl Frames<'_> {
     }
 }
 
-/// How far a time may be from where equal steps have it, as a part of one.
+/// How far a time may be from where equal steps have it, and a step from what it is, as a part of a
+/// step.
 const OFF_STEP: f64 = 0.05;
 
-/// The step between times, if they are equal, as far as 32 bits tell, which XTC files have.
+/// What times are apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Steps {
+    /// Equal steps.
+    Even(f64),
+    /// Equal steps, as far as 32 bits tell, which XTC files have: a billion ps are known to 64 ps.
+    Rounded {
+        step: f64,
+        /// From one number of 32 bits to the next.
+        spacing: f64,
+        /// Whether what was rounded is little of all steps together.
+        is_known: bool,
+    },
+    Uneven,
+}
+
+impl Steps {
+    /// None of a single time.
+    fn of(times: &[f64]) -> Option<Self> {
+        let (first, last) = (*times.first()?, *times.last()?);
+        let n_steps = times.len().checked_sub(1).filter(|n| *n > 0)?;
+        let step = (last - first) / n_steps as f64;
+        let off = times.iter().enumerate().map(|(nth, time)| {
+            let expected = first + step * nth as f64;
+            (time - expected).abs()
+        });
+        let off = off.fold(0.0, f64::max);
+        let largest = first.abs().max(last.abs());
+        Some(if off <= OFF_STEP * step {
+            Self::Even(step)
+        } else if off <= OFF_STEP * step + f64::from(f32::EPSILON) * largest {
+            let largest = largest as f32;
+            let spacing = f64::from(largest.next_up()) - f64::from(largest);
+            Self::Rounded { step, spacing, is_known: spacing <= OFF_STEP * (last - first) }
+        } else {
+            Self::Uneven
+        })
+    }
+}
+
+/// The step between times, if they are equal, as far as is known.
 pub(crate) fn even_step(times: &[f64]) -> Option<f64> {
-    let (first, last) = (*times.first()?, *times.last()?);
-    let n_steps = times.len().checked_sub(1).filter(|n| *n > 0)?;
-    let step = (last - first) / n_steps as f64;
-    let tolerance = OFF_STEP * step + f64::from(f32::EPSILON) * last.abs();
-    let is_even = times.iter().enumerate().all(|(nth, time)| {
-        let expected = first + step * nth as f64;
-        (time - expected).abs() <= tolerance
-    });
-    is_even.then_some(step)
+    match Steps::of(times)? {
+        Steps::Even(step) | Steps::Rounded { step, is_known: true, .. } => Some(step),
+        Steps::Rounded { .. } | Steps::Uneven => None,
+    }
+}
+
+/// What is known of a step that was made of rounded times.
+fn three_digits(x: f64) -> f64 {
+    format!("{x:.2e}").parse().expect("a number is written as one")
 }
 
 /// A number without the noise that a difference leaves in its last digits.

@@ -89,9 +89,7 @@ pub(crate) fn prepare<'a>(
     if frames.n_analyzed() == 1 {
         warnings.push(Warning::OneFrame);
     }
-    if frames.has_uneven_times() {
-        warnings.push(Warning::UnevenTimes);
-    }
+    warnings.extend(frames.warning_of_steps());
     let mut setup = Setup {
         images: vec![[0.0; 3]; tracked.len()],
         frames,

@@ -63,6 +63,14 @@ pub enum Warning {
     PartsOverlap(Overlap),
     /// The times of the frames are no equal steps, so that a number of frames is no length of time.
     UnevenTimes,
+    /// The times of the frames are so far from 0 that the 32 bits of the file round them to much of a
+    /// step.
+    RoundedTimes {
+        /// From one time that 32 bits hold to the next, in ps.
+        spacing_ps: f64,
+        /// The mean of the steps, where it is known well enough for lifetimes in ps.
+        step_ps: Option<f64>,
+    },
     /// The cell of the first frame was taken for lengths and cosines, and could be CHARMM's matrix.
     DoubtfulCell,
     /// Damaged frames were left out, as the request allows.
@@ -217,8 +225,8 @@ impl fmt::Display for Warning {
                 write!(f, "the trajectory has {fewer} fewer than its header gives")
             }
             Self::NoTimes => f.write_str(
-                "the trajectory has no times, or they do not ascend; results have the number of \
-                 the frame alone",
+                "the trajectory has no times, or they do not ascend, as where they are so far from 0 \
+                 that 32 bits do not tell them apart; results have the number of the frame alone",
             ),
             Self::PartsOverlap(Overlap { before, end_ps, after, start_ps }) => write!(
                 f,
@@ -230,6 +238,26 @@ impl fmt::Display for Warning {
                 "the frames are not at equal steps of time; lifetimes and blocks are counted in \
                  frames, and errors of means take frames for equally far apart",
             ),
+            Self::RoundedTimes { spacing_ps, step_ps } => {
+                write!(
+                    f,
+                    "the times of the frames are so far from 0 that the 32 bits of the file round \
+                     them to {spacing_ps} ps; "
+                )?;
+                match step_ps {
+                    Some(step_ps) => write!(
+                        f,
+                        "lifetimes and blocks are by the mean of their steps, which is {step_ps} ps"
+                    )?,
+                    None => f.write_str(
+                        "lifetimes and blocks are counted in frames, as steps are not known",
+                    )?,
+                }
+                f.write_str(
+                    "; times of single frames are right once they count from 0, as gmx trjconv \
+                     writes them with -t0 0 and -timestep",
+                )
+            }
             Self::DoubtfulCell => f.write_str(
                 "the file does not say for certain what it has of the angles of its cell, which \
                  are not 90°: they are others if it is CHARMM's and does not say so, or if cpptraj \

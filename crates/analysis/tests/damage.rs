@@ -308,6 +308,28 @@ fn where_steps_of_time_are_unequal_lifetimes_are_counted_in_frames() {
     let even: Vec<f32> = (0..12_i16).map(|nth| 3e5 + 0.1 * f32::from(nth)).collect();
     let report = analyzed(&even);
     assert!(!report.warnings.contains(&Warning::UnevenTimes), "32 bits of 0.3 µs");
+    let rounded = |report: &Report| {
+        let rounded = report.warnings.iter().find_map(|warning| match warning {
+            Warning::RoundedTimes { spacing_ps, step_ps } => Some((*spacing_ps, *step_ps)),
+            _ => None,
+        });
+        let contacts = report.tables.iter().find(|table| table.kind == "contacts").unwrap();
+        (rounded, contacts.numbers("longest_lifetime_ps").map(|numbers| numbers[0]))
+    };
+    // At a millisecond 32 bits have one time in 64 ps.
+    let far = |step: f32| (0..12_i16).map(|nth| 1e9 + step * f32::from(nth)).collect::<Vec<_>>();
+    let report = analyzed(&far(70.0));
+    assert!(!report.warnings.contains(&Warning::UnevenTimes), "{:?}", report.warnings);
+    assert_eq!(rounded(&report), (Some((64.0, None)), None), "64 of 770 ps are too much");
+    let texts: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
+    let told = "round them to 64 ps; lifetimes and blocks are counted in frames";
+    assert!(texts.iter().any(|text| text.contains(told)), "{texts:?}");
+    let (found, lifetime) = rounded(&analyzed(&far(170.0)));
+    let step_ps = found.unwrap().1.unwrap();
+    assert!((step_ps - 170.0).abs() < 64.0 / 11.0, "{step_ps}");
+    assert!((lifetime.unwrap() - 8.0 * 170.0).abs() < 64.0, "{lifetime:?}");
+    // As far away, and nothing is lost.
+    assert_eq!(rounded(&analyzed(&far(6400.0))), (None, Some(8.0 * 6400.0)));
     // Ten frames between two parts are missing: 3 and 8 in a row are no 5 and 13 steps.
     let gap: Vec<f32> =
         (0..12_i16).map(|nth| f32::from(if nth < 6 { nth } else { nth + 10 })).collect();
