@@ -62,6 +62,19 @@ fn as_many_are_counted_as_the_reader_of_structures_keeps() {
     }
 }
 
+#[test]
+fn hydrogens_after_all_heavy_atoms_are_counted_with_their_residues() {
+    let text = text("crates/analysis/tests/data/mini.pdb");
+    let is_atom = |line: &&str| line.starts_with("ATOM") || line.starts_with("HETATM");
+    let (hydrogens, heavy): (Vec<&str>, Vec<&str>) =
+        text.lines().filter(is_atom).partition(|line| line.get(76..78) == Some(" H"));
+    let lines = heavy.into_iter().chain(hydrogens);
+    let apart: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let [mut sorted, found] = [&text, &apart].map(|text| contents("mini.pdb", text));
+    sorted.n_models = found.n_models;
+    assert_eq!(found, sorted);
+}
+
 /// A residue of a backbone in Å along x.
 fn residue(name: &str, chain: char, number: i64, x: f64) -> String {
     let atoms = [("N", 0.0), ("CA", 1.4), ("C", 2.5)];

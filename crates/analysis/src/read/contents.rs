@@ -183,6 +183,8 @@ struct Present {
     /// Names of its atoms, and whether they have a location.
     atoms: HashMap<String, bool>,
     has_locations: bool,
+    /// Whether it has more than hydrogens.
+    has_others: bool,
     n_atoms: usize,
     /// Places of the atoms of backbones, as `BACKBONE` has them.
     backbone: [Option<[f64; 3]>; 7],
@@ -213,6 +215,7 @@ impl Present {
             location: None,
             atoms: HashMap::new(),
             has_locations: false,
+            has_others: false,
             n_atoms: 0,
             backbone: [None; 7],
         }
@@ -240,6 +243,7 @@ impl Present {
         if let Some(at) = BACKBONE.iter().position(|name| *name == record.name) {
             self.backbone[at] = Some(record.position);
         }
+        self.has_others |= record.element != Some(Element::H);
         self.n_atoms += 1;
         true
     }
@@ -337,6 +341,12 @@ impl Census {
     fn close(&mut self) {
         let Some(present) = self.present.take() else { return };
         let kind = present.kind();
+        if self.is_rest(&present) {
+            if let Some(chain) = self.chain(&present.chain) {
+                chain.n_atoms += present.n_atoms;
+            }
+            return;
+        }
         self.contents.n_residues += 1;
         self.contents.n_located += usize::from(present.has_locations);
         if present.is_heterogen(kind) {
@@ -360,6 +370,15 @@ impl Census {
                 chain: present.chain,
             });
         }
+    }
+
+    /// Whether these are the hydrogens of a residue that was counted, which some files list after all
+    /// heavy atoms.
+    fn is_rest(&self, present: &Present) -> bool {
+        let is_known = Family::of(&present.name) != Family::Other
+            || WATER.contains(&present.name.as_str())
+            || self.heterogens.contains_key(&present.name);
+        !present.has_others && is_known
     }
 
     fn heterogen(&mut self, name: &str, kind: ResidueKind) {

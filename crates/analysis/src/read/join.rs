@@ -5,6 +5,8 @@
 //! number, insertion code and name if it has none of its names and is as near as a bond is long:
 //! numbers start anew after 9999, and chains may have the same identifier, or none.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::structure::Parts;
@@ -102,16 +104,21 @@ impl Search<'_> {
     fn home(&self, part: usize, mut earlier: Option<usize>, before: &[Option<usize>]) -> Home {
         let mut home = Home::Own;
         let mut n_pairs = 0;
+        let has_heavy = earlier.is_some() && self.atoms(part).any(|atom| self.is_heavy(atom));
         for _ in 0..MOST_PARTS {
             let Some(residue) = earlier else { break };
             n_pairs += self.n_pairs(part, residue);
             if n_pairs > MOST_PAIRS {
                 break;
             }
-            if !self.pairs(part, residue).any(|pair| self.have_one_name(pair)) {
-                if self.pairs(part, residue).any(|pair| self.are_bonded(pair)) {
-                    return Home::Of(residue);
+            if self.pairs(part, residue).any(|pair| self.have_one_name(pair)) {
+                // Numbers have started anew. Of hydrogens alone the residue may be an earlier one.
+                if has_heavy {
+                    break;
                 }
+            } else if self.pairs(part, residue).any(|pair| self.are_bonded(pair)) {
+                return Home::Of(residue);
+            } else {
                 home = Home::Apart;
             }
             earlier = before[residue];
@@ -125,16 +132,23 @@ impl Search<'_> {
     }
 
     fn n_pairs(&self, part: usize, residue: usize) -> usize {
-        let n_atoms = |part: usize| self.firsts[part + 1] - self.firsts[part];
+        let n_atoms = |part: usize| self.atoms(part).len();
         n_atoms(part) * self.parts_of(residue).map(n_atoms).sum::<usize>()
     }
 
     /// Pairs of an atom of a part and one of a residue.
     fn pairs(&self, part: usize, residue: usize) -> impl Iterator<Item = [usize; 2]> {
-        let atoms = |part: usize| self.firsts[part]..self.firsts[part + 1];
         self.parts_of(residue)
-            .flat_map(atoms)
-            .flat_map(move |other| atoms(part).map(move |atom| [atom, other]))
+            .flat_map(|part| self.atoms(part))
+            .flat_map(move |other| self.atoms(part).map(move |atom| [atom, other]))
+    }
+
+    fn atoms(&self, part: usize) -> Range<usize> {
+        self.firsts[part]..self.firsts[part + 1]
+    }
+
+    fn is_heavy(&self, atom: usize) -> bool {
+        self.parts.atoms[atom].element.is_some_and(|element| element != Element::H)
     }
 
     fn have_one_name(&self, [a, b]: [usize; 2]) -> bool {
@@ -142,9 +156,8 @@ impl Search<'_> {
     }
 
     fn are_bonded(&self, [a, b]: [usize; 2]) -> bool {
-        let is_heavy =
-            |atom: usize| self.parts.atoms[atom].element.is_some_and(|e| e != Element::H);
-        let longest = if is_heavy(a) && is_heavy(b) { LONGEST_BOND } else { LONGEST_TO_HYDROGEN };
+        let are_heavy = self.is_heavy(a) && self.is_heavy(b);
+        let longest = if are_heavy { LONGEST_BOND } else { LONGEST_TO_HYDROGEN };
         let apart = sub(self.parts.positions[a], self.parts.positions[b]);
         norm(Cell::nearest_or(self.cell, apart)) < longest
     }
