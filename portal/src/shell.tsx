@@ -139,7 +139,9 @@ function SignedOut({ before }: { before: Session }) {
   </Dialog>;
 }
 
-const LOOK_MS = 30_000;
+const LOOK_MS = 15_000;
+/** A service that hangs, or that nothing comes back from, is as good as gone. */
+const SILENT_MS = 8000;
 /** While the service does not answer, or starts nothing. */
 const LOOK_AGAIN_MS = 3000;
 
@@ -148,7 +150,8 @@ function Notices() {
   const [first, setFirst] = useState<string>();
   const health = useQuery({
     queryKey: ["health"],
-    queryFn: () => expectData(molbox.GET("/healthz")),
+    queryFn: () => expectData(molbox.GET("/healthz", { signal: AbortSignal.timeout(SILENT_MS) })),
+    retry: 1,
     refetchInterval: ({ state }) => (state.error || messagesOf(state.data?.held).length > 0 ? LOOK_AGAIN_MS : LOOK_MS),
   });
   const version = health.data?.version;

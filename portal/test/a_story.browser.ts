@@ -200,6 +200,16 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   await last.filter({ hasText: first }).waitFor({ state: "detached", timeout: LONG_MS });
   const rows = await rowsOf(page.getByRole("button", { name: "temperature as CSV" }));
   assert.ok(rows > 1, `${rows} rows while it runs`);
+  // Drawn anew in other colours it has all of its points.
+  const curve = page.getByRole("img", { name: /^temperature/ });
+  const points = async () => Number(await curve.getAttribute("data-points"));
+  const before = await points();
+  assert.ok(before >= rows, `${before} points of ${rows} rows`);
+  for (const time of ["once", "and back"]) {
+    await browser.turn();
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+    assert.ok(await points() >= before, `${await points()} points in other colours, ${time}; ${before} before`);
+  }
   const span = await spanOf(4);
   assert.ok(span >= 3000, `${span} ms for four requests: a page that is watched asks once a second at most`);
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -372,6 +382,11 @@ test("a portfolio has a margin, and nothing of it is kept", async () => {
   const totals = page.getByRole("heading", { name: /^Totals/ });
   assert.ok(await totals.evaluate((it) => it.getBoundingClientRect().bottom < innerHeight), "without scrolling");
   await browser.check("margin");
+  await portfolio.fill("ticker,type,quantity\nXEQ1,long,200\n");
+  await page.getByRole("heading", { name: "Totals before your change" }).waitFor();
+  await browser.check("margin_before");
+  await portfolio.fill("ticker,type,quantity\nXEQ1,long,2\nXEQ1,short,1\n");
+  await page.getByRole("heading", { name: "Totals in" }).waitFor();
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("heading", { name: "Jobs" }).waitFor();
   await page.getByRole("link", { name: "Margin" }).click();
@@ -461,6 +476,18 @@ test("a service that is gone is missed, and used again when it is back", async (
   await page.getByRole("button", { name: "Make the key" }).click();
   await page.getByRole("button", { name: "I have it" }).click();
   await page.getByRole("row", { name: "later" }).waitFor();
+  browser.expect(undefined);
+});
+
+test("a service that hangs is missed, too", async () => {
+  browser.expect(/ERR_(CONNECTION_RESET|EMPTY_RESPONSE|ABORTED)/);
+  service.hang(true);
+  try {
+    await page.getByText("The service does not answer.").waitFor({ timeout: LONG_MS });
+  } finally {
+    service.hang(false);
+  }
+  await page.getByText("The service does not answer.").waitFor({ state: "detached", timeout: LONG_MS });
   browser.expect(undefined);
 });
 

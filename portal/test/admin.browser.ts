@@ -47,7 +47,7 @@ test("an account is made, and its owner signs in by the link", async () => {
   const name = page.getByLabel("Name");
   await name.fill("a/b");
   await page.getByRole("button", { name: "Make and invite" }).click();
-  await page.locator("[aria-invalid=true]").waitFor();
+  await page.getByText("A name has no / ? # or %").waitFor();
   await browser.check("account_new");
   await name.fill("bob");
   await page.getByRole("button", { name: "Make and invite" }).click();

@@ -126,7 +126,7 @@ export class Browser {
   }
 
   /** From light to dark, or back. */
-  private async turn(): Promise<void> {
+  async turn(): Promise<void> {
     this.scheme = this.scheme === "light" ? "dark" : "light";
     await this.page.emulateMedia({ colorScheme: this.scheme });
   }

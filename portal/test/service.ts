@@ -70,6 +70,11 @@ export class Service {
     await ended;
   }
 
+  /** Lets the service stand still, with its connections open, or go on. */
+  hang(isStill: boolean): void {
+    this.child?.kill(isStill ? "SIGSTOP" : "SIGCONT");
+  }
+
   log(): string {
     return readFileSync(path.join(this.folder, "molboxd.log"), "utf8").slice(-4000);
   }

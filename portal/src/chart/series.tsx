@@ -25,14 +25,16 @@ const FONT = "12px system-ui, sans-serif";
 export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted = false, borders = [], height = HEIGHT, isThinned = false, onPick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const drawn = useRef({ borders, onPick });
-  drawn.current = { borders, onPick };
+  const drawn = useRef({ borders, onPick, lines });
+  drawn.current = { borders, onPick, lines };
   const shape = JSON.stringify([x, y, lines.map(({ name }) => name), height]);
   useEffect(() => {
     const target = place.current;
     if (!target) return;
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const draw = () => {
+      // When the colours change, the numbers of the first drawing are old.
+      const { lines } = drawn.current;
       plot.current?.destroy();
       plot.current = new uPlot(optionsOf(target, { title, x, y, lines, isHistogram, isDotted }, height, drawn), dataOf(lines), target);
     };
@@ -60,7 +62,7 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted 
     <figcaption className="spread">
       <span className="quiet">{withUnit(y)}</span>
       <span className="row">
-        {typeof last === "number" && <span className="quiet">{number(last, 5)}</span>}
+        {typeof last === "number" && x.unit !== undefined && x.unit !== "" && <span className="quiet">last {number(last, 5)}</span>}
         {isThinned && <span className="quiet">thinned</span>}
         <span className="saves">
           <button type="button" className="plain" aria-label={`${title} as PNG`} onClick={() => void savePng(fileName, picture())}>PNG</button>
@@ -104,17 +106,25 @@ function optionsOf(target: HTMLElement, { x, y, lines, isHistogram, isDotted }: 
         label: lines.length > 1 ? line.name : withUnit(y),
         stroke: colourOf(target, lines.length > 1 ? `--series-${(i % 8) + 1}` : "--accent"),
         width: 1.3,
-        ...(isDotted ? { paths: () => null, points: { show: true, size: 4 } } : { points: { show: line.x.length < 2 } }),
+        ...(isDotted ? { paths: () => null, points: { show: true, size: 4 } } : { points: { show: (plot: uPlot, nth: number) => countOf(plot.data[nth]) < 2 } }),
         ...(bars ? { paths: bars, fill: colourOf(target, "--accent-soft"), points: { show: false } } : {}),
       })),
     ],
     hooks: {
-      draw: [(plot) => drawBorders(plot, drawn.current.borders, ink)],
+      draw: [(plot) => {
+        drawBorders(plot, drawn.current.borders, ink);
+        target.dataset["points"] = String(countOf(plot.data[1]));
+      }],
       ready: [(plot) => plot.over.addEventListener("click", () => {
         if (typeof plot.cursor.idx === "number") drawn.current.onPick?.(plot.cursor.idx);
       })],
     },
   };
+}
+
+/** How many numbers there are of a line: of one alone no curve is seen. */
+function countOf(values: ArrayLike<number | null | undefined> | undefined): number {
+  return Array.from(values ?? []).filter((value) => typeof value === "number").length;
 }
 
 function drawBorders({ ctx, bbox, valToPos }: uPlot, borders: readonly number[], colour: string): void {

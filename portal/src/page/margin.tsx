@@ -70,7 +70,8 @@ export default function Margin() {
       <div className="columns form-columns">
         <div className="stack">
           <PortfolioText text={text} format={format} wrong={wrong.at("portfolio")} onText={setText} onFormat={choose} />
-          {answer && <Result report={answer.report} asked={answer.asked} />}
+          {answer && <Result report={answer.report} asked={answer.asked}
+            isOld={JSON.stringify(answer.asked) !== JSON.stringify({ format, body })} />}
         </div>
         <div className="stack aside">
           {MARGIN.map((group) => <FieldGroup key={group.title} group={group} fields={fields.MarginJobRequest}
@@ -167,7 +168,14 @@ function PortfolioText({ text, format, wrong, onText, onFormat }: TextProps) {
   </section>;
 }
 
-function Result({ report, asked }: { report: Report; asked: Asked }) {
+type ResultProps = {
+  report: Report;
+  asked: Asked;
+  /** Whether something else would be asked for now. */
+  isOld: boolean;
+};
+
+function Result({ report, asked, isOld }: ResultProps) {
   const { summary, rows, warnings, losses, worstScenarios: worst } = report;
   const currency = summary.baseCurrency;
   const level = summary.confidence === undefined ? "" : ` at ${number(100 * summary.confidence, 6)}\u00a0%`;
@@ -181,9 +189,12 @@ function Result({ report, asked }: { report: Report; asked: Asked }) {
     }
   };
   return <div className="stack" aria-live="polite">
+    {isOld && <Notice kind="waiting"><p>
+      What follows, and its CSV, is of the portfolio and settings before your change. Calculate again.
+    </p></Notice>}
     <section className="panel stack">
       <div className="spread">
-        <h2>Totals{currency === undefined ? "" : ` in ${currency}`}</h2>
+        <h2>{isOld ? "Totals before your change" : "Totals"}{currency === undefined ? "" : ` in ${currency}`}</h2>
         <button type="button" onClick={() => void csv()}>CSV</button>
       </div>
       {error && <Failure error={error} />}

@@ -114,7 +114,7 @@ function NewAccount({ onClose }: { onClose: () => void }) {
     if (!create.isPending) create.mutate({ account: textOf(data, "account"), role: roleIn(data) });
   };
   if (create.data) return <Link made={create.data} onClose={onClose} />;
-  const wrong = at(create.error, "account");
+  const wrong = inWords(create.error, "account");
   return <Dialog title="New account" onClose={onClose}>
     <form className="stack" onSubmit={submit} noValidate>
       <Input label="Name" name="account" maxLength={200} required autoFocus wrong={wrong}
@@ -147,6 +147,16 @@ function roleIn(data: FormData): "admin" | "user" {
 /** What the service found wrong with a field of the request. */
 function at(error: Error | null, field: string): string | undefined {
   return error instanceof Refused ? error.detail.find(({ loc }) => loc.at(-1) === field)?.msg : undefined;
+}
+
+/** The same of a name: what the rules of one are, not how they are written down. */
+function inWords(error: Error | null, field: string): string | undefined {
+  const type = error instanceof Refused ? error.detail.find(({ loc }) => loc.at(-1) === field)?.type : undefined;
+  if (type === "string_too_short" || type === "missing") return "Give a name.";
+  if (type === "string_pattern_mismatch") {
+    return "A name has no / ? # or %, begins with neither a dot nor a blank, and ends with no blank.";
+  }
+  return at(error, field);
 }
 
 function Invite({ of: { account, has_password }, onClose }: { of: Account; onClose: () => void }) {

@@ -9,6 +9,7 @@ import { FieldControl } from "../form/field.tsx";
 import { notNumber, numberOf } from "../form/form.ts";
 import { useSubmission } from "../form/submit.tsx";
 import { address, go } from "../routes.ts";
+import { useBack } from "./back.ts";
 import { Deletion } from "./deletion.tsx";
 import { Dialog } from "./dialog.tsx";
 import { IsCut } from "./events.ts";
@@ -55,6 +56,10 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
     mutationFn: () => expectData(molbox.POST("/retry/job/{job_id}", { params: { path } })),
     onSuccess: replace,
     onError: refetch,
+  });
+  useBack(() => {
+    cancel.reset();
+    retry.reset();
   });
   const failure = cancel.error ?? retry.error;
   const again = job.status === "failed" || job.status === "cancelled";

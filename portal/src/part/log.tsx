@@ -16,6 +16,7 @@ export function Log({ job_id, hasEnded }: { job_id: string; hasEnded: boolean })
   useEffect(() => {
     if (box.current && isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
+  if (text === undefined) return <p className="quiet">Loading…</p>;
   if (text === "") return <p className="quiet">Nothing has been logged yet.</p>;
   return <pre ref={box} className="log" role="region" tabIndex={0} aria-label="Log" onScroll={(event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
@@ -23,8 +24,9 @@ export function Log({ job_id, hasEnded }: { job_id: string; hasEnded: boolean })
   }}>{text}</pre>;
 }
 
-function useLog(job_id: string, hasEnded: boolean): string {
-  const [text, setText] = useState("");
+/** What has been read of the log; undefined until there was an answer. */
+function useLog(job_id: string, hasEnded: boolean): string | undefined {
+  const [text, setText] = useState<string>();
   // What has been read outlives the change from running to ended.
   const reading = useRef({ offset: 0, decoder: new TextDecoder() });
   useEffect(() => {
@@ -36,7 +38,7 @@ function useLog(job_id: string, hasEnded: boolean): string {
         state.offset += bytes.length;
         // A character may be cut at the offset.
         const more = state.decoder.decode(bytes, { stream: true });
-        if (more !== "") setText((before) => (before + more).slice(-LONGEST));
+        setText((before = "") => (before + more).slice(-LONGEST));
         if (hasEnded) return "seen";
         await new Promise((go) => setTimeout(go, LOOK_MS));
       }

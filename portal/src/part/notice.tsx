@@ -17,7 +17,7 @@ export function Failure({ error, again }: { error: Error; again?: () => void }) 
   </Notice>;
 }
 
-function wordsOf(error: Error): string {
+export function wordsOf(error: Error): string {
   // What `fetch` throws when there was no answer; browsers word it differently.
   if (error instanceof TypeError) return "The service cannot be reached. Nothing that it has accepted is lost.";
   if (error instanceof Refused && error.detail.some(({ type }) => type === "cross_origin")) {

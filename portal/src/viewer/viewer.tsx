@@ -3,8 +3,9 @@ import { useEffect, useRef, useState } from "react";
 
 import { Refused } from "../api/client.ts";
 import { save } from "../chart/save.ts";
+import { useBack } from "../part/back.ts";
 import { Copy } from "../part/copy.tsx";
-import { Notice } from "../part/notice.tsx";
+import { Notice, wordsOf } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Dcd, type ReadRange } from "./dcd.ts";
 import { maskOf, type Part, toggled } from "./mask.ts";
@@ -145,6 +146,7 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   }, [stage, chains?.join()]);
 
   const again = () => setTries(tries + 1);
+  useBack(() => error instanceof TypeError && again());
   const toggleWater = () => {
     setWater(!hasWater);
     void stage?.water(!hasWater);
@@ -164,7 +166,7 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
       {!shown && <p className="quiet">Loading…</p>}
     </div>
     {error && <Notice kind="bad">
-      <p>{error.message}</p>
+      <p>{wordsOf(error)}</p>
       <p><button type="button" onClick={again}>Start the viewer again</button></p>
     </Notice>}
     {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} first={firstFrame} />}
