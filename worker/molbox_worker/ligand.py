@@ -216,6 +216,27 @@ def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol
     )
 
 
+def _is_measured(molecule: Chem.Mol) -> bool:
+    """Whether a molecule in the plane of the paper, as benzene may lie, has the lengths of real bonds.
+
+    In a drawing all bonds are of one length, or hydrogens are left out.
+    """
+    if any(atom.GetNumImplicitHs() for atom in molecule.GetAtoms()):
+        return False
+    conformer = molecule.GetConformer()
+    lengths: dict[bool, list[float]] = {True: [], False: []}
+    for bond in molecule.GetBonds():
+        ends = bond.GetBeginAtom(), bond.GetEndAtom()
+        has_hydrogen = any(atom.GetAtomicNum() == 1 for atom in ends)
+        between = conformer.GetAtomPosition(ends[0].GetIdx()) - conformer.GetAtomPosition(ends[1].GetIdx())
+        lengths[has_hydrogen].append(between.Length())
+    of_hydrogens, of_others = lengths[True], lengths[False]
+    if not of_hydrogens or not of_others:
+        return False
+    is_shorter = np.mean(of_hydrogens) < 0.9 * np.mean(of_others)
+    return bool(is_shorter and min(of_hydrogens) > 0.9 and max(of_hydrogens) < 1.5 and min(of_others) > 1.1)
+
+
 def _complete(task: TaskDirectory, molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:
     """Check a molecule as chemistry and add what hydrogens it lacks."""
     problems = [_in_the_files_numbers(problem) for problem in Chem.DetectChemistryProblems(molecule)]
@@ -238,11 +259,14 @@ def _complete(task: TaskDirectory, molecule: Chem.Mol, what: str, loc: list[str 
         )
     positions = molecule.GetConformer().GetPositions()
     heavy = sum(atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms())
-    if not molecule.GetConformer().Is3D() or (heavy > 1 and np.ptp(positions, axis=0).max() < 0.1):
+    if _is_measured(molecule):
+        molecule.GetConformer().Set3D(True)
+    is_flat = not molecule.GetConformer().Is3D()
+    if is_flat or (heavy > 1 and np.ptp(positions, axis=0).max() < 0.1):
         raise TaskError(
             "ligand_flat",
             f"{what} is a drawing: it has no coordinates in space",
-            remedy="register it with a three-dimensional geometry",
+            remedy="register it with a three-dimensional geometry, and all its hydrogens",
             loc=loc,
         )
     n_atoms = molecule.GetNumAtoms()

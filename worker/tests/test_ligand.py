@@ -18,6 +18,7 @@ from test_gromacs_energies import compare, needs_gmx_d
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.gaff import has_tools
 from molbox_worker.ligand import _complete, _read, rotation_matrix
+from molbox_worker.result import TaskError
 
 XYLENE = DATA / "p-xylene.mol2"
 Builder = Callable[..., Directory]
@@ -83,13 +84,13 @@ def bare(types: str, *bonds: str) -> str:
     return mol2(atoms, [f"{i} {bond}" for i, bond in enumerate(bonds, 1)])
 
 
-def completed(text: str, folder: Path) -> tuple[Chem.Mol, list[str]]:
-    """A MOL2 with the hydrogens that it lacks, and the codes of warnings."""
+def completed(text: str, folder: Path, kind: str = "mol2") -> tuple[Chem.Mol, list[str]]:
+    """A MOL2, or another format, with the hydrogens that it lacks, and the codes of warnings."""
     directory = Directory(folder / "task", task_of(BUILD))
-    path = directory.path / "input" / "a.mol2"
+    path = directory.path / "input" / f"a.{kind}"
     path.write_text(text)
     task = TaskDirectory(directory.path)
-    molecule = _complete(task, _read(path, "mol2", "ligand 1", [])[0], "ligand 1", [])
+    molecule = _complete(task, _read(path, kind, "ligand 1", [])[0], "ligand 1", [])
     return molecule, [warning.code for warning in task.warnings]
 
 
@@ -121,6 +122,28 @@ def test_a_mol2_with_the_hydrogens_of_its_carbons_has_them_all(tmp_path: Path) -
     molecule, codes = completed(methanolate, tmp_path)
     assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == "C[O-]"
     assert codes == []
+
+
+def benzene(carbons: float, hydrogens: float) -> str:
+    """An SDF in the plane of the paper: a ring of carbons, and hydrogens outside of it, at these radii in Å."""
+    molecule = Chem.AddHs(Chem.MolFromSmiles("c1ccccc1"))
+    conformer = Chem.Conformer(12)
+    for atom in range(12):
+        radius = carbons if atom < 6 else hydrogens
+        place = [radius * f(np.pi / 3 * (atom % 6)) for f in (np.cos, np.sin)]
+        conformer.SetAtomPosition(atom, [*place, 0.0])
+    conformer.Set3D(False)
+    molecule.AddConformer(conformer)
+    return Chem.MolToMolBlock(molecule) + "$$$$\n"
+
+
+def test_a_flat_molecule_in_the_plane_of_the_paper_is_no_drawing(tmp_path: Path) -> None:
+    molecule, codes = completed(benzene(1.39, 2.48), tmp_path, "sdf")
+    assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == "c1ccccc1"
+    assert codes == [] and molecule.GetConformer().Is3D()
+    # All bonds of one length, hydrogens too, as programs draw them.
+    with pytest.raises(TaskError, match="is a drawing"):
+        completed(benzene(1.5, 3.0), tmp_path / "drawn", "sdf")
 
 
 @needs_gmx_d
