@@ -407,7 +407,7 @@ type AnalysisRequest struct {
 	// LastFrame Last frame that may be analysed, counted from 0, inclusive; not less than `first_frame`. Default: none; the last of the trajectory.
 	LastFrame *int64 `json:"last_frame,omitempty"`
 
-	// LipidMasks Lipid bilayer across `density_axis`, of the molecules that a mask selects an atom of: area per lipid and thickness between heads (phosphorus atoms, else N and O; grains such as PO4) in each frame, and the order parameter of each carbon by its bonds to hydrogen. Refused without a cell, or where all lipids are on one side. Default: none.
+	// LipidMasks Lipid bilayer across `density_axis`, of the molecules that a mask selects an atom of: area per lipid and thickness in each frame, and the order parameter of each carbon by its bonds to hydrogen. Refused without a cell, or where all lipids are on one side. Default: none.
 	LipidMasks *[]string `json:"lipid_masks,omitempty"`
 
 	// NativeContactMasks Fraction of native contacts: the pairs of heavy atoms, of different chains or at least four residues apart, that are within `contact_distance` in the first analysed frame or the `reference_…`; a string of one mask looks within it, a string of two masks separated by a blank between them. Soft (Best, Hummer and Eaton 2013; β = 5 Å⁻¹, λ = 1.8) and within the distance, in each frame and by pairs of residues. Default: none.

@@ -190,7 +190,7 @@ class AnalysisRequest(BaseModel):
     """
     lipid_masks: list[str] | None = None
     """
-    Lipid bilayer across `density_axis`, of the molecules that a mask selects an atom of: area per lipid and thickness between heads (phosphorus atoms, else N and O; grains such as PO4) in each frame, and the order parameter of each carbon by its bonds to hydrogen. Refused without a cell, or where all lipids are on one side. Default: none.
+    Lipid bilayer across `density_axis`, of the molecules that a mask selects an atom of: area per lipid and thickness in each frame, and the order parameter of each carbon by its bonds to hydrogen. Refused without a cell, or where all lipids are on one side. Default: none.
 
     """
     end_to_end_masks: list[str] | None = None
