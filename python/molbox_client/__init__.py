@@ -3,7 +3,7 @@
 >>> import molbox_client as molbox
 >>> client = molbox.Client()
 >>> job = client.run("1vii.pdb", preset="quick", time="10 ps")
->>> job.energies().plot(x="time (ps)", y="temperature (K)")
+>>> job.energies().loc["production"].plot(x="time (ps)", y="temperature (K)")
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ._errors import (
     Damaged,
     InvalidRequest,
     MolboxError,
+    MolboxWarning,
     NotFound,
     Refused,
     TaskFailed,
@@ -54,6 +55,7 @@ __all__ = [
     "Margin",
     "MissingPackage",
     "MolboxError",
+    "MolboxWarning",
     "NoResult",
     "NotFound",
     "Refused",

@@ -43,6 +43,10 @@ class Damaged(MolboxError, OSError):
     """What was downloaded is not what the service sent. It has been removed."""
 
 
+class MolboxWarning(UserWarning):
+    """What the service warns of in a task that has succeeded."""
+
+
 class TaskFailed(MolboxError):
     """The task that was waited for failed or was cancelled.
 
@@ -54,10 +58,13 @@ class TaskFailed(MolboxError):
         `failed`, `cancelled`, or what a later service has besides.
     failure : records.Failure or None
         Why it failed: `.code`, `.message`, `.remedy`, and `.log`, its last lines.
+    jobs : list
+        All jobs of `run_replicas`, those that have succeeded among them; else empty.
     """
 
     def __init__(self, id: str, status: str, failure: Any = None) -> None:
         self.id, self.status, self.failure = id, status, failure
+        self.jobs: list[Any] = []
         text = f"{id} {status}"
         if failure is not None:
             text += f": {failure.message}"

@@ -51,8 +51,17 @@ def is_quantity(value: Any) -> bool:
 
 def plain(value: Any) -> Any:
     """Numbers and arrays of numpy as those of Python, by shape: numpy is not imported."""
+    if getattr(getattr(value, "dtype", None), "kind", None) == "m":
+        # As a number it would lose its unit.
+        return _texts((value / value.dtype.type(1, "fs")).tolist())
     # A quantity has what its magnitude has, and would lose its unit.
     return value.tolist() if hasattr(value, "tolist") and not is_quantity(value) else value
+
+
+def _texts(femtoseconds: Any) -> Any:
+    if isinstance(femtoseconds, list):
+        return [_texts(one) for one in femtoseconds]
+    return f"{femtoseconds} fs"
 
 
 def _checked(convert: Any, value: Any, unit: str, at: str) -> Any:

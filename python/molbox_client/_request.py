@@ -55,6 +55,8 @@ def _value(root: str, known: Field, value: Any, at: str) -> Any:
             return [_value(root, known, item, f"{at}[{index}]") for index, item in enumerate(value)]
         names = ", ".join(FIELDS[known["object"]])
         raise InvalidRequest(f"{at}: must be a mapping of {names}, got {value!r}")
+    if "unit" in known and isinstance(value, bool):
+        raise InvalidRequest(f"{at}: must be a number, got {value}")
     if "values" in known:
         _listed(known["values"], value, at)
     return _finite(number(value, known["unit"], at) if "unit" in known else value, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import shutil
 import tempfile
 import warnings
@@ -36,31 +37,81 @@ def is_unpacked(folder: Path, stamp: str) -> bool:
     """
     if folder.is_file():
         raise InvalidRequest(f"folder: {folder} is a file")
-    mark = folder / _COMPLETE
-    found = mark.read_text() if mark.exists() else None
+    found, sizes = _marked(folder)
     if found is not None and found.partition("-")[0] != stamp.partition("-")[0]:
         raise InvalidRequest(f"folder: {folder} has the files of {found.partition('-')[0]}")
-    return found == stamp
+    return (
+        found == stamp
+        and bool(sizes)
+        and all(
+            path.is_file() and path.stat().st_size == size
+            for path, size in ((folder / name, size) for name, size in sizes.items())
+        )
+    )
+
+
+def _marked(folder: Path) -> tuple[str | None, dict[str, int]]:
+    """The stamp of the bundle that was unpacked into a folder, and the sizes of its files."""
+    mark = folder / _COMPLETE
+    if not mark.is_file():
+        return None, {}
+    stamp, *lines = mark.read_text(encoding="utf-8").splitlines() or [""]
+    parts = [line.split(" ", 1) for line in lines]
+    return stamp, {name: int(size) for size, name in parts}
 
 
 def unpack(bundle: Path, folder: Path, stamp: str) -> None:
     """Unpack a bundle so that the folder has all of it, or is not there.
 
     Names in the bundle begin with a folder of the job's name, which is left out.
+
+    Raises
+    ------
+    FileExistsError
+        When a file of one of the names is there, with another content, that is of no bundle.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+    base = beside(folder)
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=base) as name:
         new = Path(name) / "files"
         try:
             _extract(bundle, new)
         except zipfile.BadZipFile as error:
             raise UnexpectedAnswer(f"is no bundle: {error}") from error
-        (new / _COMPLETE).write_text(stamp)
-        if folder.is_dir():
-            # The user's own folder, perhaps with other files.
-            shutil.copytree(new, folder, dirs_exist_ok=True)
-        else:
-            new.rename(folder)
+        names = sorted(
+            path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()
+        )
+        sizes = [f"{(new / one).stat().st_size} {one}" for one in names]
+        mark = "\n".join([stamp, *sizes])
+        if not folder.is_dir():
+            (new / _COMPLETE).write_text(mark, encoding="utf-8")
+            try:
+                new.rename(folder)
+                return
+            except OSError:
+                # Another thread or process was first.
+                if not folder.is_dir():
+                    raise
+            (new / _COMPLETE).unlink()
+        _merge(new, folder, names)
+        keep(folder / _COMPLETE, mark.encode())
+
+
+def beside(folder: Path) -> Path:
+    """Where files are kept on their way into a folder: on its disk, and where one may write."""
+    return folder if folder.is_dir() else folder.parent
+
+
+def _merge(new: Path, folder: Path, names: Sequence[str]) -> None:
+    """Move files into the user's own folder, which perhaps has others."""
+    _, own = _marked(folder)
+    for name in names:
+        there = folder / name
+        if there.exists() and name not in own and not filecmp.cmp(there, new / name, shallow=False):
+            raise FileExistsError(f"{there}: is there, with another content; give another folder")
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (new / name).replace(folder / name)
 
 
 def _extract(bundle: Path, folder: Path) -> None:
@@ -85,10 +136,7 @@ def keep(path: Path, content: bytes) -> None:
 
 def listed(folder: Path) -> dict[str, Path]:
     """Files of an unpacked bundle by their name in it, `production.dcd`, `system/system.xml`."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    names = {path.relative_to(folder).as_posix(): path for path in found}
-    names.pop(_COMPLETE, None)
-    return names
+    return {name: folder / name for name in _marked(folder)[1]}
 
 
 def trajectory_of(files: Mapping[str, Path]) -> tuple[Path, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from dataclasses import dataclass, field
@@ -27,12 +28,14 @@ class Settings:
     profile: str | None
     #: Whether the profile was asked for by an argument, and so before the environment.
     is_named: bool
+    #: Of a key that was an argument, by which it is known again; None of one that was looked up.
+    given_digest: str | None = field(repr=False, default=None)
 
 
 def profile_path() -> Path:
     """The file of the command line, so that `molbox login` serves both."""
     if path := os.environ.get("MOLBOX_CONFIG"):
-        return Path(path)
+        return Path(path).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library/Application Support/molbox/config.toml"
     if sys.platform == "win32":
@@ -44,7 +47,7 @@ def profile_path() -> Path:
 def cache_path() -> Path:
     """Where results are kept that have been downloaded to be read."""
     if path := os.environ.get("MOLBOX_CACHE"):
-        return Path(path)
+        return Path(path).expanduser().absolute()
     if sys.platform == "darwin":
         return Path.home() / "Library/Caches/molbox"
     if sys.platform == "win32":
@@ -133,7 +136,31 @@ def resolve(
     if key is None:
         raise no_key(url)
     margin_key = _key(given or (own if is_margin_its else None))
-    return Settings(url, margin, key, margin_key, name, bool(profile))
+    digest = _digest(key) if api_key else None
+    return Settings(url, margin, key, margin_key, name, bool(profile), digest)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def require_same_key(settings: Settings, digest: str | None) -> None:
+    """Refuse a key that was looked up in the place of another one, which was an argument.
+
+    The environment has the key that is meant for this process.
+    """
+    is_another = digest is not None and digest != _digest(settings.api_key)
+    if is_another and not os.environ.get("MOLBOX_API_KEY"):
+        raise InvalidRequest(
+            "api_key: the client was made with another key than the one of the profile here, "
+            "which would be another account's; set MOLBOX_API_KEY"
+        )
+
+
+def without_password(url: str) -> str:
+    """An address without the name and the password that it may have."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _key(text: str | None) -> str | None:

@@ -6,10 +6,12 @@ import json as _json
 import sys
 import time as _time
 import uuid
+import warnings as _warnings
 import zipfile
 from collections.abc import Generator, Iterator, Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import date as Date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +23,7 @@ from ._errors import (
     Damaged,
     InvalidRequest,
     MolboxError,
+    MolboxWarning,
     Refused,
     TaskFailed,
     UnexpectedAnswer,
@@ -48,7 +51,14 @@ from ._part import Part, content_range
 from ._plan import name_of, plan
 from ._progress import Progress, shown, shown_task
 from ._request import body
-from ._settings import Settings, cache_path, no_key, resolve
+from ._settings import (
+    Settings,
+    cache_path,
+    no_key,
+    require_same_key,
+    resolve,
+    without_password,
+)
 from ._source import Content, content, is_file
 from ._waiting_sync import here, in_thread, interruptions, sleep
 
@@ -155,7 +165,17 @@ class Client:
             self._connected().close()
 
     def __repr__(self) -> str:
-        return f"<molbox {self.base_url}>"
+        return f"<molbox {without_password(self.base_url)}>"
+
+    def __copy__(self) -> Client:
+        # In the same process the key stays, too.
+        copied = type(self).__new__(type(self))
+        http = None if self._owns_http else self._http
+        copied._begin(self._settings, self._retries, self._timeout, http)
+        return copied
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Client:
+        return self.__copy__()
 
     def __getstate__(self) -> dict[str, Any]:
         # The key does not travel in a pickle; where it is unpickled it is looked up again.
@@ -165,6 +185,7 @@ class Client:
             "profile": settings.profile,
             "is_named": settings.is_named,
             "patience": (self._retries, self._timeout),
+            "key": settings.given_digest,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -174,8 +195,13 @@ class Client:
         first, then = (state["profile"], None) if state["is_named"] else (None, state["profile"])
         try:
             settings = resolve(base_url, None, margin_url, first)
-        except InvalidRequest:
-            settings = resolve(base_url, None, margin_url, then)
+        except InvalidRequest as error:
+            try:
+                settings = resolve(base_url, None, margin_url, then)
+            except InvalidRequest:
+                # The first says what is missing here.
+                raise error from None
+        require_same_key(settings, state.get("key"))
         self._begin(settings, retries, timeout, None)
 
     @property
@@ -577,8 +603,16 @@ class Client:
         """The same simulation `n` times, of one system, with other velocities.
 
         A `seed` is counted up from one to the next. Arguments are those of `run`.
+
+        Raises
+        ------
+        TaskFailed
+            When some have failed, after all have ended; all of them are its `jobs`.
         """
         n = checked_number("n", n, int, least=1)
+        seed = job.get("seed")
+        if isinstance(seed, int) and seed + n > 1 << 31:
+            raise InvalidRequest(f"seed: must leave room for {n} replicas, got {seed}")
         built, simulate = self._prepared(
             structure, time, temperature, ligands, preset, system, progress, idempotency_key, job
         )
@@ -589,7 +623,17 @@ class Client:
                 own["seed"] += index
             key = idempotency_key and f"{idempotency_key}-{index}"
             jobs.append(self.submit(idempotency_key=key, **own))
-        return [one.wait(progress=progress) for one in jobs] if wait else jobs
+        failures: list[TaskFailed] = []
+        for one in jobs if wait else ():
+            try:
+                one.wait(progress=progress)
+            except TaskFailed as error:
+                # The others are worth waiting for.
+                failures.append(error)
+        if failures:
+            failures[0].jobs = jobs
+            raise failures[0]
+        return jobs
 
     def _prepared(
         self,
@@ -954,9 +998,11 @@ class _Watch:
         return WaitTimeout(f"{task.id} is {task.status} after {limit:g} s, and goes on")
 
     def conclude(self) -> None:
-        """Raise unless the task has succeeded."""
+        """Raise unless the task has succeeded; what the service warns of is a warning of Python."""
         task = self.task
         if task.status == "succeeded":
+            for notice in task.data.get("warnings") or []:
+                _warnings.warn(f"{task.id}: {notice['message']}", MolboxWarning, stacklevel=2)
             return
         failure = None
         if task.data.get("error"):
@@ -976,7 +1022,7 @@ def _decoded(response: httpx.Response) -> Any:
 
 def _unreached(url: str, cause: Exception) -> ConnectionFailed:
     # Neither the path of an upload's link, which is a grant, nor a query.
-    origin = httpx.URL(url).copy_with(raw_path=b"/")
+    origin = httpx.URL(without_password(url)).copy_with(raw_path=b"/")
     text = f"{str(origin).rstrip('/')}: {cause or type(cause).__name__}"
     if "refused" in text:
         text += "; is the service started there, with `molboxd up`?"
@@ -1272,18 +1318,30 @@ class Job(Task):
     ) -> dict[str, Path]:
         """The files of the bundle by name: `production.dcd`, `system/system.xml` and so on.
 
-        Downloaded once, and kept in `folder`, or in the user's cache (`MOLBOX_CACHE`).
+        Downloaded once, and kept in `folder`, or in the user's cache (`MOLBOX_CACHE`). What is
+        missing or cut off there is downloaded again.
+
+        Raises
+        ------
+        FileExistsError
+            When the folder has another file of one of these names.
         """
         stamp = self._stamp()
-        place = Path(folder).expanduser() if folder else cache_path() / stamp
-        if not _results.is_unpacked(place, stamp):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            bundle = place.with_name(f"{stamp}.zip")
+        place = Path(folder).expanduser().absolute() if folder else cache_path() / stamp
+        while not _results.is_unpacked(place, stamp):
+            base = _results.beside(place)
+            base.mkdir(parents=True, exist_ok=True)
+            bundle, own = base / f"{stamp}.zip", base / f"{stamp}.{uuid.uuid4().hex}.zip"
             self.download(bundle, progress=progress)
             try:
-                in_thread(lambda: _results.unpack(bundle, place, stamp))
+                bundle.rename(own)
+            except FileNotFoundError:
+                # Another thread or process that wants the same has taken it.
+                continue
+            try:
+                in_thread(partial(_results.unpack, own, place, stamp))
             finally:
-                bundle.unlink()
+                own.unlink()
         return _results.listed(place)
 
     def _stamp(self) -> str:

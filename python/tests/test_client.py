@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gzip
 import hashlib
 import inspect
@@ -16,6 +17,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,6 +29,7 @@ import pytest
 
 import molbox_client as molbox
 from molbox_client import _results
+from molbox_client._request import body
 
 from .fake import CONTENT, DIGEST, JOB_ID, KEY, Service, example
 
@@ -444,6 +447,49 @@ def test_a_pickle_of_a_named_profile_takes_its_key_and_not_the_environment_s(
     assert key_of(pickle.loads(packed)) == KEY
 
 
+def test_a_copy_has_the_key_and_a_pickle_takes_no_other_account_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text(PROFILES)
+    client = molbox.Client("http://plain/local", "mbx_of_bob")
+    for copied in (copy.copy(client), copy.deepcopy(client), copy.deepcopy({"a": client})["a"]):
+        assert copied._settings.api_key == "mbx_of_bob"
+    packed = pickle.dumps(client)
+    with pytest.raises(molbox.InvalidRequest, match="MOLBOX_API_KEY"):
+        pickle.loads(packed)
+    monkeypatch.setenv("MOLBOX_API_KEY", "mbx_of_this_worker")
+    assert pickle.loads(packed)._settings.api_key == "mbx_of_this_worker"
+
+
+def test_a_password_in_an_address_is_shown_nowhere() -> None:
+    client = molbox.Client("http://user:secretpw@127.0.0.1:1/local", KEY, retries=0)
+    assert repr(client) == "<molbox http://127.0.0.1:1/local>"
+    with pytest.raises(molbox.ConnectionFailed) as failed:
+        client.whoami()
+    assert "secretpw" not in str(failed.value)
+
+
+def test_a_time_of_numpy_keeps_its_unit_and_a_truth_is_no_number() -> None:
+    numpy = pytest.importorskip("numpy")
+    for time in (numpy.timedelta64(100, "ps"), numpy.timedelta64(100_000, "fs")):
+        assert body("ProductionParams", {"time": time}) == {"time": 0.1}
+    assert body("ProductionParams", {"time": numpy.timedelta64(10, "us")}) == {"time": 10_000.0}
+    with pytest.raises(molbox.InvalidRequest, match="temperature: is in K"):
+        unreachable().submit(box_id="box_1", temperature=numpy.timedelta64(3, "ps"))
+    with pytest.raises(
+        molbox.InvalidRequest, match=r"production\.time: must be a number, got True"
+    ):
+        unreachable().submit(box_id="box_1", production={"time": True})
+
+
+def test_what_the_service_warns_of_is_a_warning() -> None:
+    record = example("job_view.200.succeeded.json")
+    record["warnings"] = [{"code": "hot", "message": "it starts hot"}]
+    client = answering({"GET /local/info/job/": httpx.Response(200, json=record)})
+    with pytest.warns(molbox.MolboxWarning, match=f"{JOB_ID}: it starts hot"):
+        client.job(JOB_ID).wait()
+
+
 def test_the_key_is_in_no_text_and_in_no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
     client = molbox.Client("http://host/local", KEY, margin_url="http://margin", retries=7)
     assert KEY not in repr(client) + repr(vars(client))
@@ -542,6 +588,34 @@ def test_a_file_that_the_account_has_already_is_not_uploaded_again(tmp_path: Pat
     assert len(jobs) == 2
     asked = [json.loads(r.content) for r in sent if r.url.path == "/local/submit/job"]
     assert [(one["batch_index"], one["seed"]) for one in asked] == [(0, 5), (1, 6)]
+    sent.clear()
+    with pytest.raises(molbox.InvalidRequest, match="seed: must leave room for 2 replicas"):
+        client.run_replicas(path, 2, seed=2**31 - 1)
+    assert sent == []
+
+
+def test_of_replicas_all_are_waited_for_and_named_when_one_fails(tmp_path: Path) -> None:
+    asked: list[int] = []
+    records = [
+        example("job_view.200.succeeded.json") | {"job_id": f"job_{n:020}"} for n in range(3)
+    ]
+    records[0] |= {"status": "failed", "error": {"code": "unstable", "message": "blew up"}}
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        if request.url.path.startswith("/local/submit/job"):
+            asked.append(json.loads(request.content)["batch_index"])
+            return httpx.Response(200, json=records[asked[-1]] | {"status": "queued"})
+        if "/info/job/" in request.url.path:
+            record = next(one for one in records if one["job_id"] in request.url.path)
+            return httpx.Response(200, json=record)
+        return answer("system_view.200.succeeded.json")
+
+    http = httpx.Client(transport=httpx.MockTransport(answered))
+    client = molbox.Client("http://service/local", KEY, http=http)
+    with pytest.raises(molbox.TaskFailed, match="blew up") as failed:
+        client.run_replicas("1L2Y", 3)
+    assert asked == [0, 1, 2]
+    assert [job.status for job in failed.value.jobs] == ["failed", "succeeded", "succeeded"]
 
 
 @pytest.mark.parametrize(("asked", "is_repeated"), [("60", True), ("61", False)])
@@ -826,6 +900,53 @@ def test_files_are_downloaded_once_and_anew_when_the_job_was_extended(tmp_path: 
     pytest.importorskip("pandas")
     energies = job.energies()
     assert energies.loc["production"]["time (ps)"].tolist() == [0.5, 1.0]
+
+
+def test_files_of_the_users_own_are_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = answering({"GET /local/retrieve/job/": bundle(tmp_path)})
+    job = molbox.Job(client, example("job_view.200.succeeded.json"))
+    own = tmp_path / "own"
+    (own / "system").mkdir(parents=True)
+    (own / "notes.txt").write_text("mine")
+    (own / "production.csv").write_text("mine, too")
+    with pytest.raises(FileExistsError, match=r"production\.csv: is there, with another content"):
+        job.files(own)
+    assert (own / "production.csv").read_text() == "mine, too"
+    assert sorted(path.name for path in own.iterdir()) == ["notes.txt", "production.csv", "system"]
+    (own / "production.csv").unlink()
+    assert list(job.files(own)) == ["manifest.json", "production.csv", "system/system.pdb"]
+    assert (own / "notes.txt").read_text() == "mine"
+    # Its own files it replaces: they are what is wrong or missing.
+    (own / "production.csv").write_text("cut off")
+    (own / "system/system.pdb").unlink()
+    assert (job.files(own)["system/system.pdb"]).read_text() == "END\n"
+    assert (own / "production.csv").read_text().startswith("step,")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    assert sorted(job.files(".")) == ["manifest.json", "production.csv", "system/system.pdb"]
+
+
+def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path) -> None:
+    client = answering({"GET /local/retrieve/job/": bundle(tmp_path)})
+    job = molbox.Job(client, example("job_view.200.succeeded.json"))
+    files = job.files()
+    files["production.csv"].write_text("step")
+    files["manifest.json"].unlink()
+    assert job.files()["production.csv"].read_text().startswith("step,time")
+    assert job.files()["manifest.json"].exists()
+
+
+def test_files_are_read_by_many_threads_at_once(tmp_path: Path) -> None:
+    content = bundle(tmp_path)
+    client = answering({"GET /local/retrieve/job/": content})
+    record = example("job_view.200.succeeded.json")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: list(molbox.Job(client, record).files()), range(24)))
+    assert found == [["manifest.json", "production.csv", "system/system.pdb"]] * 24
+    left = [path.name for path in (tmp_path / "cache").iterdir()]
+    assert len(left) == 1, f"nothing is left behind: {left}"
 
 
 @pytest.mark.parametrize("answers", ["parts", "damaged parts", "the whole"])
