@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::structure::Parts;
 use crate::cell::{norm, sub};
+use crate::topology::{Atom, Residue};
 use crate::{Cell, Element};
 
 /// Longest bond to a hydrogen or a virtual site, in Å.
@@ -33,6 +33,14 @@ pub(super) struct Apart {
     pub(super) first: usize,
 }
 
+/// Atoms, and the residues and chains that they are of, as a file lists them.
+pub(super) struct Listed<'a> {
+    pub(super) atoms: &'a [Atom<'a>],
+    pub(super) residues: &'a [Residue<'a>],
+    pub(super) chains: &'a [&'a str],
+    pub(super) positions: &'a [[f64; 3]],
+}
+
 /// What a file lists as residues, and what they are.
 pub(super) struct Joined {
     /// For each that is listed the residue that its atoms are of, one that is listed before or
@@ -42,7 +50,7 @@ pub(super) struct Joined {
 }
 
 /// Where each part of a residue belongs.
-pub(super) fn join(parts: &Parts<'_>, cell: Option<&Cell>) -> Joined {
+pub(super) fn join(parts: &Listed<'_>, cell: Option<&Cell>) -> Joined {
     let mut firsts: Vec<usize> = Vec::with_capacity(parts.residues.len());
     for (atom, row) in parts.atoms.iter().enumerate() {
         if row.residue == firsts.len() {
@@ -91,7 +99,7 @@ enum Home {
 }
 
 struct Search<'a> {
-    parts: &'a Parts<'a>,
+    parts: &'a Listed<'a>,
     cell: Option<&'a Cell>,
     /// The first atom of each part, and where the last one ends.
     firsts: Vec<usize>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::join::{Apart, Joined, join};
+use super::join::{Apart, Joined, Listed, join};
 use crate::cell::{norm, sub};
 use crate::error::FormatErrorKind;
 use crate::topology::{Atom, Residue};
@@ -171,7 +171,13 @@ impl<'a> Parts<'a> {
     /// [`finish`](Self::finish) puts these where they were. `bonds` are between atoms as they are
     /// sorted before and after. Returns which of the residues are left.
     pub(super) fn join(&mut self, cell: Option<&Cell>, bonds: &mut [[u32; 2]]) -> Vec<usize> {
-        let Joined { homes, apart } = join(self, cell);
+        let listed = Listed {
+            atoms: &self.atoms,
+            residues: &self.residues,
+            chains: &self.chains,
+            positions: &self.positions,
+        };
+        let Joined { homes, apart } = join(&listed, cell);
         self.apart = apart;
         let left: Vec<usize> = (0..homes.len()).filter(|part| homes[*part] == *part).collect();
         if left.len() == homes.len() {
