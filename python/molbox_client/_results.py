@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import shutil
 import tempfile
 import warnings
@@ -27,8 +28,10 @@ class NoResult(MolboxError, LookupError):
     """The results do not have what was asked for, for example no trajectory."""
 
 
-def is_unpacked(folder: Path, stamp: str) -> bool:
+def is_unpacked(folder: Path, stamp: str, *, is_cache: bool) -> bool:
     """Whether a folder has all files of a bundle, `job_…-end`.
+
+    In a cache they are as they were unpacked; in a folder of the user's own they may be edited.
 
     Raises
     ------
@@ -40,14 +43,12 @@ def is_unpacked(folder: Path, stamp: str) -> bool:
     found, sizes = _marked(folder)
     if found is not None and found.partition("-")[0] != stamp.partition("-")[0]:
         raise InvalidRequest(f"folder: {folder} has the files of {found.partition('-')[0]}")
-    return (
-        found == stamp
-        and bool(sizes)
-        and all(
-            path.is_file() and path.stat().st_size == size
-            for path, size in ((folder / name, size) for name, size in sizes.items())
-        )
-    )
+    if found != stamp or not sizes:
+        return False
+    there = {name: folder / name for name in sizes}
+    if not all(path.is_file() for path in there.values()):
+        return False
+    return not is_cache or all(there[name].stat().st_size == sizes[name] for name in sizes)
 
 
 def _marked(folder: Path) -> tuple[str | None, dict[str, int]]:
@@ -55,12 +56,16 @@ def _marked(folder: Path) -> tuple[str | None, dict[str, int]]:
     mark = folder / _COMPLETE
     if not mark.is_file():
         return None, {}
-    stamp, *lines = mark.read_text(encoding="utf-8").splitlines() or [""]
-    parts = [line.split(" ", 1) for line in lines]
-    return stamp, {name: int(size) for size, name in parts}
+    text = mark.read_text(encoding="utf-8")
+    try:
+        known = json.loads(text)
+    except ValueError:
+        # An earlier version has written the stamp alone.
+        return text, {}
+    return known["stamp"], known["sizes"]
 
 
-def unpack(bundle: Path, folder: Path, stamp: str) -> None:
+def unpack(bundle: Path, folder: Path, stamp: str, *, is_cache: bool) -> None:
     """Unpack a bundle so that the folder has all of it, or is not there.
 
     Names in the bundle begin with a folder of the job's name, which is left out.
@@ -81,8 +86,8 @@ def unpack(bundle: Path, folder: Path, stamp: str) -> None:
         names = sorted(
             path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()
         )
-        sizes = [f"{(new / one).stat().st_size} {one}" for one in names]
-        mark = "\n".join([stamp, *sizes])
+        sizes = {name: (new / name).stat().st_size for name in names}
+        mark = json.dumps({"stamp": stamp, "sizes": sizes})
         if not folder.is_dir():
             (new / _COMPLETE).write_text(mark, encoding="utf-8")
             try:
@@ -93,7 +98,7 @@ def unpack(bundle: Path, folder: Path, stamp: str) -> None:
                 if not folder.is_dir():
                     raise
             (new / _COMPLETE).unlink()
-        _merge(new, folder, names)
+        _merge(new, folder, names if is_cache else _needed(new, folder, names, stamp))
         keep(folder / _COMPLETE, mark.encode())
 
 
@@ -102,13 +107,21 @@ def beside(folder: Path) -> Path:
     return folder if folder.is_dir() else folder.parent
 
 
-def _merge(new: Path, folder: Path, names: Sequence[str]) -> None:
-    """Move files into the user's own folder, which perhaps has others."""
-    _, own = _marked(folder)
+def _needed(new: Path, folder: Path, names: Sequence[str], stamp: str) -> list[str]:
+    """Files that a folder of the user's own gets: none in the place of what was written there."""
+    found, sizes = _marked(folder)
+    if found == stamp and sizes:
+        return [name for name in names if not (folder / name).exists()]
     for name in names:
         there = folder / name
-        if there.exists() and name not in own and not filecmp.cmp(there, new / name, shallow=False):
+        if not there.exists() or there.stat().st_size == sizes.get(name):
+            continue
+        if not filecmp.cmp(there, new / name, shallow=False):
             raise FileExistsError(f"{there}: is there, with another content; give another folder")
+    return list(names)
+
+
+def _merge(new: Path, folder: Path, names: Sequence[str]) -> None:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (new / name).replace(folder / name)

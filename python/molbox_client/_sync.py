@@ -1319,7 +1319,7 @@ class Job(Task):
         """The files of the bundle by name: `production.dcd`, `system/system.xml` and so on.
 
         Downloaded once, and kept in `folder`, or in the user's cache (`MOLBOX_CACHE`). What is
-        missing or cut off there is downloaded again.
+        missing there is downloaded again, in the cache also what is cut off.
 
         Raises
         ------
@@ -1328,7 +1328,8 @@ class Job(Task):
         """
         stamp = self._stamp()
         place = Path(folder).expanduser().absolute() if folder else cache_path() / stamp
-        while not _results.is_unpacked(place, stamp):
+        is_cache = not folder
+        while not _results.is_unpacked(place, stamp, is_cache=is_cache):
             base = _results.beside(place)
             base.mkdir(parents=True, exist_ok=True)
             bundle, own = base / f"{stamp}.zip", base / f"{stamp}.{uuid.uuid4().hex}.zip"
@@ -1339,9 +1340,10 @@ class Job(Task):
                 # Another thread or process that wants the same has taken it.
                 continue
             try:
-                in_thread(partial(_results.unpack, own, place, stamp))
+                in_thread(partial(_results.unpack, own, place, stamp, is_cache=is_cache))
             finally:
                 own.unlink()
+            break
         return _results.listed(place)
 
     def _stamp(self) -> str:
@@ -1353,7 +1355,7 @@ class Job(Task):
     def _few_files(self, is_wanted: Callable[[str], bool]) -> dict[str, Path]:
         """Files of the bundle: all, but of a large one only those that are wanted."""
         stamp, path = self._stamp(), f"/retrieve/job/{self.id}"
-        if _results.is_unpacked(cache_path() / stamp, stamp):
+        if _results.is_unpacked(cache_path() / stamp, stamp, is_cache=True):
             return self.files()
         end = self.client._range(path, f"-{_bundle.END_BYTES}")
         if end is None or end[2] <= _bundle.SMALL_BYTES:

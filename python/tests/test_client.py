@@ -918,11 +918,16 @@ def test_files_of_the_users_own_are_not_replaced(
     (own / "production.csv").unlink()
     assert list(job.files(own)) == ["manifest.json", "production.csv", "system/system.pdb"]
     assert (own / "notes.txt").read_text() == "mine"
-    # Its own files it replaces: they are what is wrong or missing.
-    (own / "production.csv").write_text("cut off")
+    # What is missing comes again, and what was edited stays.
+    (own / "production.csv").write_text("step, and a note")
     (own / "system/system.pdb").unlink()
     assert (job.files(own)["system/system.pdb"]).read_text() == "END\n"
-    assert (own / "production.csv").read_text().startswith("step,")
+    assert (own / "production.csv").read_text() == "step, and a note"
+    extended = molbox.Job(client, job.data | {"finished_at": "2026-11-23T00:00:00Z"})
+    with pytest.raises(FileExistsError, match=r"production\.csv: is there, with another content"):
+        extended.files(own)
+    (own / "production.csv").unlink()
+    assert extended.files(own)["production.csv"].read_text().startswith("step,time")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     assert sorted(job.files(".")) == ["manifest.json", "production.csv", "system/system.pdb"]
