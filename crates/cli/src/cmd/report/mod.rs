@@ -57,7 +57,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 /// a run.
 pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> {
     let text = text(run, results)?;
-    let citations = simulated(run).next().map(|(_, job)| job.citations.as_slice());
+    let citations = simulated(run).next().map(|job| job.citations.as_slice());
     let bibtex = cite::bibtex(citations.unwrap_or_default());
     // The page comes last, and whole: it says that the run is finished.
     let all = [(cite::FILE, bibtex), ("report.md", text.clone()), (FILE, page(run, &text)?)];
@@ -107,7 +107,7 @@ fn title(run: &Run) -> &str {
 fn text(run: &Run, results: &[Results]) -> Result<String> {
     let system = run.system.as_ref().context("a run with results has a system")?;
     let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
-    let (_, first) = simulated(run).next().context("a run with results has a job")?;
+    let first = simulated(run).next().context("a run with results has a job")?;
     let parameters = &first.parameters;
 
     let found: Vec<Found> =
@@ -123,7 +123,7 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     done(&mut text, run, system, parameters)?;
     let bundles: Vec<&Path> =
         results.iter().filter_map(|result| result.bundle.as_deref()).collect();
-    let with_results: Vec<&JobRecord> = simulated(run).map(|(_, job)| job).collect();
+    let with_results: Vec<&JobRecord> = simulated(run).collect();
     let methods = methods::text(run, system, &with_results, &bundles)?;
     if !methods.is_empty() {
         writeln!(text, "\n## Methods\n\n{}", methods.trim_end())?;
@@ -154,11 +154,9 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     Ok(text)
 }
 
-/// The jobs that ended well, each with the number of its replica. Of others there is nothing to
-/// report but that.
-fn simulated(run: &Run) -> impl Iterator<Item = (usize, &JobRecord)> {
-    let jobs = (1..).zip(run.replicas.iter().map(|replica| &replica.job));
-    jobs.filter(|(_, job)| job.status == "succeeded")
+/// The jobs that ended well. Of others there is nothing to report but that.
+fn simulated(run: &Run) -> impl Iterator<Item = &JobRecord> {
+    run.replicas.iter().map(|replica| &replica.job).filter(|job| job.status == "succeeded")
 }
 
 /// What became of a job without results: `was cancelled`, `failed: The system blew up`.
@@ -280,8 +278,8 @@ fn came_of_it(
     Ok(())
 }
 
-/// The residues of the first replica that has results, with their secondary structure in the first analysed frame;
-/// none where its files are not there or cannot be read, as figures do without.
+/// The residues of the first replica that has results, with their secondary structure in the first
+/// analysed frame; none where its files are not there or cannot be read, as figures do without.
 fn axis(run: &Run, results: &[Results]) -> ResidueAxis {
     let Some(bundle) = results.iter().find_map(|result| result.bundle.as_deref()) else {
         return ResidueAxis::default();
