@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -107,6 +108,11 @@ impl Bench {
     }
 
     async fn launch(&mut self, attempt: &Attempt, script: &str) {
+        let confinement = self.confinement();
+        self.launch_in(&confinement, attempt, &["/bin/sh", "-c", script]).await;
+    }
+
+    async fn launch_in(&mut self, confined: &Confinement, attempt: &Attempt, command: &[&str]) {
         let start = Instant::now();
         let entry = loop {
             if let Some(entry) = self.enter(attempt).await {
@@ -116,9 +122,8 @@ impl Bench {
             tokio::time::sleep(PAUSE).await;
         };
         fs::create_dir_all(attempt.folder.join(WORK)).unwrap();
-        let command = ["/bin/sh", "-c", script].map(str::to_owned);
-        let confinement = self.confinement();
-        self.executors.launch(entry, attempt, SHARE, &command, &confinement).await.unwrap();
+        let command: Vec<String> = command.iter().map(|&part| part.to_owned()).collect();
+        self.executors.launch(entry, attempt, SHARE, &command, confined).await.unwrap();
     }
 
     fn confinement(&self) -> Confinement {
@@ -299,6 +304,25 @@ fn nobody_enters_while_a_process_of_an_earlier_attempt_lives() {
         }
         bench.launch(&next, "exit 0").await;
         assert_eq!(bench.end_of(&next).await, exited(2, 0));
+    });
+}
+
+#[test]
+fn nobody_enters_while_a_program_lives_that_was_asked_where_its_modules_lie() {
+    on(Config::default(), async |bench: &mut Bench| {
+        let program = bench.folder.join("python");
+        let asked = bench.folder.join("asked");
+        let script = format!("#!/bin/sh\necho $$ > {}\nexec sleep 600\n", asked.display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let confinement = Confinement { sandbox: Sandbox::Auto, ..bench.confinement() };
+        let attempt = bench.attempt("job_1", 1);
+        bench.launch_in(&confinement, &attempt, &[program.to_str().unwrap()]).await;
+        let confine = parent_of(&written(&asked).await);
+        let run_task = parent_of(&confine);
+        kill(&[&run_task, &confine]);
+        let next = bench.attempt("job_1", 2);
+        assert!(bench.enter(&next).await.is_none());
     });
 }
 

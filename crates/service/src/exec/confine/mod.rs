@@ -294,7 +294,9 @@ fn modules(program: &str) -> Result<Vec<PathBuf>> {
         return Ok(vec![THIS_PROGRAM.into()]);
     }
     let mut interpreter = Command::new(program);
-    interpreter.args(["-I", "-c", MODULE_PATHS]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    // Its standard input is the lock of the folder, for it may outlive who asks it, and what it would
+    // say then is for a log that is a result by now.
+    interpreter.args(["-I", "-c", MODULE_PATHS]).stdin(Stdio::inherit()).stderr(Stdio::inherit());
     let answer = interpreter.output().map_err(|error| anyhow!("{error}; set worker.python"))?;
     if !answer.status.success() {
         bail!("{}; set worker.python to an interpreter", answer.status);
