@@ -98,7 +98,19 @@ async fn workflow_health(context: &Context, key: &str) -> Result<Answer, Failure
         .send()
         .await;
     let remedy = "is the service up, and --base-url whole, with the stage at its end (`/local`)?";
-    answer.map_err(|error| Failure::from(error).remedy(remedy))
+    let answer = answer.map_err(|error| Failure::from(error).remedy(remedy))?;
+    // The margin endpoint says how it is, too.
+    let asked = context.connection(&context.base_url, key)?.retries(0).workflow()?;
+    match asked.call("GET", "/info/account")?.send().await {
+        Err(error) if error.status().is_some_and(|status| status == 404) => {
+            let message = "this is not the address of the simulation workflow";
+            let remedy = "is --base-url that of the margin endpoint? `molbox login` finds the \
+                          right one by itself";
+            Err(Failure::new(Code::Unreachable, message).remedy(remedy))
+        }
+        // Whether the key is taken is another question.
+        _ => Ok(answer),
+    }
 }
 
 /// Whether tasks are started. What keeps them from it is the operator's to mend.

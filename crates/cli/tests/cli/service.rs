@@ -241,6 +241,21 @@ fn the_doctor_finds_nothing_and_then_the_key() {
 }
 
 #[test]
+fn the_doctor_knows_the_address_of_margins_from_that_of_the_workflow() {
+    let service = Service::start();
+    let mut doctor = service.molbox(&["doctor", "--base-url", &service.margin_url]);
+    let output = doctor.output().unwrap();
+    assert_eq!(output.status.code(), Some(10), "{output:?}");
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let workflow = &findings.as_array().unwrap().iter().find(|one| one["check"] == "workflow");
+    assert_eq!(
+        workflow.unwrap()["found"],
+        "this is not the address of the simulation workflow",
+        "{findings}"
+    );
+}
+
+#[test]
 fn a_service_without_market_data_is_remarked_on_and_is_no_failure() {
     let service = Service::with(&["margin.market=\"/nowhere\""]);
     let findings = service.json(&["doctor"]);
