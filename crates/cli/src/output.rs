@@ -761,7 +761,7 @@ fn is_long(items: &[Value]) -> bool {
 /// A member as text; of a number what can matter.
 fn cell(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.chars().map(harmless).collect(),
         Value::Null => String::new(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<String>>().join(", "),
         Value::Number(number) if number.is_f64() => {
@@ -769,6 +769,14 @@ fn cell(value: &Value) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// A character of a text that somebody may have chosen, which neither turns round what follows it nor
+/// commands the terminal.
+fn harmless(c: char) -> char {
+    let is_direction_mark = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_command = c.is_control() && c != '\n';
+    if is_command || is_direction_mark { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// A number of more than six digits with four of them, or, where it is large, to the hundredth:
@@ -893,6 +901,12 @@ mod tests {
     use serde_json::json;
 
     use super::{Output, Sheet, cell, duration, hung, rounded, whole_parts, with_unit};
+
+    #[test]
+    fn a_name_turns_nothing_round_and_commands_no_terminal() {
+        let name = json!("ab\u{202e}gnp.exe\u{2066}\u{1b}[2Jγ");
+        assert_eq!(cell(&name), "ab\u{fffd}gnp.exe\u{fffd}\u{fffd}[2Jγ");
+    }
 
     #[test]
     fn numbers_are_as_long_as_they_matter() {
