@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::http::answer::answer;
 use crate::http::body::query_of;
 use crate::http::call::Call;
-use crate::http::connections::Pace;
+use crate::http::connections::{Pace, Visitor};
 use crate::http::peer::origin;
 use crate::http::validate::{loc, violation};
 use crate::objects::garbage::sweep;
@@ -65,6 +65,7 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
             return Err(error);
         }
     };
+    Visitor::keep(request.extensions());
     let max = app.config.limits.account_bytes;
     let arrived = match write(app, &link, &object, &allowance, request).await {
         // The key may have been revoked while the last of it arrived.

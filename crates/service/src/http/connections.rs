@@ -1,9 +1,9 @@
 //! Connections of an address: how many there are, how long each may take, how they end.
 //!
-//! One that waits for a request is worth the least: when all places are taken, the one that has
-//! waited longest gives way, so that any number of silent connections keeps nobody out. When all
-//! are busy, a few more are taken, on which operators learn how the service is and everybody else
-//! learns to come later.
+//! One that waits for a request is worth the least, and no more is one whose request still arrives from
+//! nobody who is known: when all places are taken, the one that has waited longest gives way, so that
+//! any number of silent or slow connections of strangers keeps nobody out. When all are busy, a few
+//! more are taken, on which operators learn how the service is and everybody else learns to come later.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{CONNECTION, HeaderValue};
-use axum::http::{Request, Response};
+use axum::http::{Extensions, Request, Response};
 use axum::response::IntoResponse;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
@@ -90,7 +90,7 @@ struct Places {
     open: usize,
     /// Waits so far: a number for each.
     waits: u64,
-    /// Connections that wait for a request, the longest first.
+    /// Connections that wait for a request, or for the body of a stranger's, the longest first.
     waiting: BTreeMap<u64, (Instant, Arc<Mark>)>,
 }
 
@@ -155,16 +155,20 @@ struct Place {
 }
 
 impl Place {
-    /// Notes that a request is waited for.
+    /// Notes that a request is waited for, or its body.
     fn wait(&self) {
         let mut places = self.door.places();
+        // It is on its way out, and is counted no more.
+        if self.mark.is_dismissed.load(Ordering::Relaxed) {
+            return;
+        }
         places.waits += 1;
         let number = places.waits;
         places.waiting.insert(number, (Instant::now(), self.mark.clone()));
         *self.wait.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
     }
 
-    /// Notes that a request has come; false when the connection has been dismissed before.
+    /// Notes that it has come; false when the connection has been dismissed before.
     fn end_wait(&self) -> bool {
         let number = self.wait.lock().unwrap_or_else(PoisonError::into_inner).take();
         number.is_none_or(|number| self.door.places().waiting.remove(&number).is_some())
@@ -185,7 +189,22 @@ struct Busy(Arc<Place>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        // A body that nobody wanted was waited for until now.
+        self.0.end_wait();
         self.0.wait();
+    }
+}
+
+/// The connection of a request that has a body, and comes from nobody who is known yet.
+#[derive(Clone)]
+pub(crate) struct Visitor(Arc<Place>);
+
+impl Visitor {
+    /// Lets the connection keep its place until the body has come: who sends it is known.
+    pub(crate) fn keep(of_request: &Extensions) {
+        if let Some(Self(place)) = of_request.get() {
+            place.end_wait();
+        }
     }
 }
 
@@ -322,8 +341,11 @@ async fn answer(
     } else {
         let pace = Pace::default();
         parts.extensions.insert(pace.clone());
+        parts.extensions.insert(Visitor(place.clone()));
+        place.wait();
         Body::new(Paced {
             body,
+            place: place.clone(),
             pause: Duration::from_secs(limits.body_seconds),
             bytes_per_second: limits.body_bytes_per_second,
             received: 0,
@@ -380,6 +402,8 @@ impl Pace {
 /// The body of a request, which may pause for a while, and has to come at some speed.
 struct Paced {
     body: Incoming,
+    /// Is waiting until all has come, unless its caller is known before.
+    place: Arc<Place>,
     pause: Duration,
     bytes_per_second: u64,
     received: u64,
@@ -429,6 +453,9 @@ impl HttpBody for Paced {
             let data =
                 frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
             self.received += data.map_or(0, |data| data.len() as u64);
+            if self.body.is_end_stream() || !matches!(frame, Some(Ok(_))) {
+                self.place.end_wait();
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let timeout = self.timeout();

@@ -30,7 +30,7 @@ use crate::hex::hex;
 use crate::http::answer::{Failure, answer};
 use crate::http::body::{Arriving, is_json, parse, query_of};
 use crate::http::call::{Call, media};
-use crate::http::connections::Pace;
+use crate::http::connections::{Pace, Visitor};
 use crate::http::json::Json;
 use crate::http::once;
 use crate::http::peer::{Asker, Peer, RequestId, origin};
@@ -490,6 +490,7 @@ async fn admit(
         return Err(ApiError::forbidden(vec![loc("header"), loc(API_KEY)], msg));
     }
     let per_minute = app.config.limits.requests_per_minute;
+    Visitor::keep(&parts.extensions);
     let taken = app.rates.take(caller.id(), app.part_of(per_minute), Instant::now());
     taken.map_err(|wait| {
         let who = if matches!(caller, Caller::Key(_)) { "key" } else { "session" };

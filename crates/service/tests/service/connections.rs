@@ -87,6 +87,35 @@ async fn silent_and_half_sent_connections_keep_nobody_out() {
 }
 
 #[tokio::test]
+async fn strangers_who_do_not_end_what_they_send_keep_nobody_out() {
+    let settings = [
+        "connections.most=20",
+        "connections.reserve=2",
+        "connections.body_seconds=3600",
+        "limits.requests_per_minute=0",
+    ];
+    let service = Service::start_with(&settings);
+    let key = service.key("ada");
+    let origin = host(&service);
+    let half_a_sign_in = format!(
+        "POST /local/session HTTP/1.1\r\nhost: {origin}\r\norigin: http://{origin}\r\n\
+         content-type: application/json\r\ncontent-length: 900\r\nexpect: 100-continue\r\n\r\n"
+    );
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut stream = send(&service, &half_a_sign_in);
+        // Its body is waited for now.
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 100");
+        stream.write_all(b"{").unwrap();
+        open.push(stream);
+    }
+    until_answered(&service, &key).await;
+    assert_eq!(status(&service, &key, "/healthz").await, 200);
+}
+
+#[tokio::test]
 async fn when_all_connections_are_busy_operators_get_in_and_others_learn_when_to_come_again() {
     let settings = ["connections.most=3", "connections.reserve=2", "connections.body_seconds=3600"];
     let service =
