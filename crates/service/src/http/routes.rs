@@ -9,7 +9,10 @@ use anyhow::{Result, anyhow};
 use axum::body::HttpBody;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use axum::http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::{self, Next};
@@ -272,6 +275,7 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
     let start = Instant::now();
     let has_body = !request.body().is_end_stream();
     let mut response = next.run(request).await;
+    guard(response.headers_mut(), method.is_safe());
     let status = response.status().as_u16();
     if has_body && matches!(status, 401 | 403 | 404 | 405 | 408 | 413 | 429 | 503) {
         // Perhaps refused before the body was read: nothing can follow it on this connection, and
@@ -292,6 +296,14 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
     let value = HeaderValue::from_str(&id).expect("letters and digits");
     response.headers_mut().insert(REQUEST_ID, value);
     response
+}
+
+/// Has nobody else keep or guess what is an account's: a shared cache on the way knows nothing of keys.
+/// What has said more of itself is left as it is.
+fn guard(headers: &mut HeaderMap, is_read: bool) {
+    let kept = if is_read { "private, no-cache" } else { "no-store" };
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static(kept));
+    headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
 }
 
 async fn dispatch(
@@ -342,7 +354,7 @@ async fn prepare(
     path: Vec<(String, String)>,
     request: Request,
 ) -> Result<Call, ApiError> {
-    let query = query_of(&request);
+    let mut query = query_of(&request);
     let operation =
         app.contract.operation(route.operation).expect("a test compares routes and document");
     let (parts, body) = request.into_parts();
@@ -354,7 +366,7 @@ async fn prepare(
 
     let mut fingerprint = Fingerprint::of(&path, &query, &parts.headers);
     let mut violations =
-        operation.check_parameters(&path, &query, |name| text_of(&parts.headers, name));
+        operation.check_parameters(&path, &mut query, |name| text_of(&parts.headers, name));
     let mut idempotency_key = None;
     if operation.takes_idempotency_key() {
         let mut keys = parts.headers.get_all(IDEMPOTENCY_KEY).iter();

@@ -240,11 +240,12 @@ impl Operation {
     }
 
     /// Every violation by the parameters of a request. Those of the path are left out but for
-    /// enumerations: an identifier that cannot be one is not found, like any other.
+    /// enumerations: an identifier that cannot be one is not found, like any other. Values of the
+    /// query are brought into the document's form.
     pub(crate) fn check_parameters(
         &self,
         path: &[(String, String)],
-        query: &[(String, String)],
+        query: &mut [(String, String)],
         header: impl Fn(&str) -> Option<String>,
     ) -> Vec<ValidationError> {
         let mut out = Violations::default();
@@ -263,8 +264,16 @@ impl Operation {
                     None => {}
                     Some(text) => {
                         let is_id = matches!(&parameter.schema, Schema::String { values, .. } if values.is_empty());
-                        if place != Place::Path || !is_id {
-                            check(&parameter.schema, &mut Json::Str(text), true, &mut out);
+                        if place == Place::Path && is_id {
+                            continue;
+                        }
+                        let mut value = Json::Str(text);
+                        check(&parameter.schema, &mut value, true, &mut out);
+                        if let (Place::Query, Json::Str(text)) = (place, value) {
+                            let mut given = query.iter_mut().rev();
+                            if let Some((_, given)) = given.find(|(k, _)| *k == parameter.name) {
+                                *given = text;
+                            }
                         }
                     }
                 }

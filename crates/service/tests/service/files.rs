@@ -369,6 +369,35 @@ async fn a_whole_number_of_a_query_is_that_however_it_is_written() {
 }
 
 #[tokio::test]
+async fn a_word_of_a_query_is_that_however_it_is_written() {
+    let service = Service::start();
+    let key = service.key("ada");
+    for filetype in ["pdb", "PDB ", " .pdb", "p_d-b"] {
+        let url = format!("{}/submit/upload-url", service.base_url);
+        let url = reqwest::Url::parse_with_params(&url, [("filetype", filetype)]).unwrap();
+        let link = reqwest::Client::new().get(url).header("x-api-key", &key).send().await.unwrap();
+        assert_eq!(link.status(), 200, "{filetype}");
+    }
+}
+
+#[tokio::test]
+async fn no_cache_on_the_way_keeps_what_is_an_account_s() {
+    let service = Service::start();
+    let (key, url) = (service.key("ada"), &service.base_url);
+    let http = reqwest::Client::new();
+    let read = http.get(format!("{url}/info/account")).header("x-api-key", &key);
+    let made = http.post(format!("{url}/submit/system")).header("x-api-key", &key).body("{}");
+    let refused = http.get(format!("{url}/info/files"));
+    for (request, expected) in
+        [(read, "private, no-cache"), (made, "no-store"), (refused, "private, no-cache")]
+    {
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers()["cache-control"], expected, "{answer:?}");
+        assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+    }
+}
+
+#[tokio::test]
 async fn a_listing_is_newest_first_paged_and_filtered() {
     let service = Service::start();
     let molbox = service.client("ada");
