@@ -6,6 +6,7 @@ use std::io;
 use anyhow::{Context, Result};
 
 use super::say::{say_error, say_whole, width_of};
+use crate::http::validate::is_unprintable;
 
 /// Between columns.
 const GAP: usize = 2;
@@ -182,8 +183,7 @@ fn line(columns: &[(usize, usize)], row: &[String]) -> String {
 
 /// A text that stays on its line, and does not turn round what follows it there.
 pub(super) fn printable(text: &str) -> String {
-    let is_direction_mark = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().map(|c| if c.is_control() || is_direction_mark(c) { '?' } else { c }).collect()
+    text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
 use crate::exec::run_task::run_task;
 use crate::finding::Found;
-use crate::folder::{self, DATABASE};
+use crate::folder::{self, DATABASE, is_served};
+use crate::http::validate::is_unprintable;
 use crate::log::Log;
 use crate::market;
 use crate::random;
@@ -49,7 +50,7 @@ use listed::KeyThen;
 use options::{Options, set_everywhere, with_set_everywhere};
 use queue::TaskCommand;
 use say::{say, say_error, say_whole};
-use serve::serve;
+use serve::{Addresses, serve};
 use up::{SetupOptions, UpOptions};
 
 /// Molecular dynamics behind a REST interface.
@@ -635,7 +636,8 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
         AccountCommand::Create { name, admin } => {
             let role = if admin { Role::Admin } else { Role::User };
             let request = json!({ "account": name, "role": role });
-            if molbox::from_json::<AccountRequest>(&request.to_string()).is_err() {
+            let is_name = molbox::from_json::<AccountRequest>(&request.to_string()).is_ok();
+            if !is_name || name.chars().any(is_unprintable) {
                 bail!(
                     "{name:?} is no name of an account: those have 1 to 200 characters, none of \
                      them a control character or one of /?#%; the first is neither a dot nor a \
@@ -774,17 +776,27 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
             bail!("the account {name} is disabled; `molboxd account enable {word}` first")
         }
     };
-    let origin = match config.public_url.trim_end_matches('/') {
-        "" => format!("http://{}", config.listen),
-        public_url => public_url.to_owned(),
-    };
     // The link alone on standard output, so that a script can take it.
-    say_whole(&invitation.link(&format!("{origin}/{}", config.stage)));
+    say_whole(&invitation.link(&workflow_address(config)?));
     say_error(&format!(
         "whoever opens the link chooses the password of {name}; it is good once, until {}",
         to_the_second(invitation.expires_at)
     ));
     Ok(())
+}
+
+/// Where browsers reach the workflow: as the configuration has it, else where the service of the data
+/// folder listens now, which `up` may have chosen.
+fn workflow_address(config: &Config) -> Result<String> {
+    let origin = match config.public_url.trim_end_matches('/') {
+        "" => format!("http://{}", config.listen),
+        public_url => public_url.to_owned(),
+    };
+    let running = match config.public_url.is_empty() && is_served(&config.data)? {
+        true => Addresses::announced(&config.data)?,
+        false => None,
+    };
+    Ok(running.map_or_else(|| format!("{origin}/{}", config.stage), |running| running.base_url))
 }
 
 async fn task(db: &Db, config: &Config, clock: &Clock, command: TaskCommand) -> Result<()> {
@@ -805,6 +817,9 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
     let now = clock.now();
     match command {
         KeyCommand::Create { account, name, days } => {
+            if name.chars().any(is_unprintable) {
+                bail!("{name:?} is no name of a key: it has control characters");
+            }
             let after = |days: i64| {
                 let span = Span::new().try_hours(days.checked_mul(24)?).ok()?;
                 now.checked_add(span).ok()

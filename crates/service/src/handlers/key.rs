@@ -12,7 +12,7 @@ use crate::db;
 use crate::error::ApiError;
 use crate::http::answer::json;
 use crate::http::call::Call;
-use crate::http::validate::loc;
+use crate::http::validate::{loc, unprintable};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Keys that an account may have at a time.
@@ -36,6 +36,9 @@ pub(crate) async fn key_list(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn key_create(call: Call) -> Result<Response, ApiError> {
     let (KeyRequest { name, days }, _) = call.request()?;
+    if let Some(wrong) = unprintable(Some(name.as_str()), "name") {
+        return Err(ApiError::invalid(vec![wrong]));
+    }
     let app = &call.app;
     let deed = call.deed();
     let lifetime =

@@ -335,9 +335,15 @@ pub(crate) fn violation(kind: &str, loc: Vec<LocItem>, msg: impl Into<String>) -
 /// What is wrong with a label in a field of the body, which is shown in lists and logs, a line
 /// each.
 pub(crate) fn unprintable(label: Option<&str>, field: &str) -> Option<ValidationError> {
-    let label = label.filter(|label| label.chars().any(char::is_control))?;
+    let label = label.filter(|label| label.chars().any(is_unprintable))?;
     let msg = format!("must have no control characters, got {label:?}");
     Some(violation("value_error", vec![loc("body"), loc(field)], msg))
+}
+
+/// Whether a character commands what shows it, a terminal or a list, or turns round what follows it
+/// there.
+pub(crate) fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[derive(Default)]

@@ -69,7 +69,7 @@ impl Browser {
 fn invitation(service: &Service, account: &str) -> String {
     let link = service.command(&["account", "invite", account]);
     let (page, token) = link.split_once('#').unwrap();
-    assert!(page.ends_with("/portal/invitation"), "{page}");
+    assert_eq!(page, format!("{}/portal/invitation", service.base_url), "where it listens");
     token.to_owned()
 }
 
@@ -300,6 +300,11 @@ async fn what_is_secret_is_in_no_log_no_audit_and_no_database() {
     ada.accept(&token, PASSWORD).await;
     let cookie = ada.cookie.clone().unwrap();
     let session = cookie.split_once('=').unwrap().1;
+    for name in ["\u{1b}]0;p\u{7}", "lap\u{202e}pot"] {
+        let named = ada.request(Method::POST, "/submit/key").json(&json!({ "name": name }));
+        let expected = (422, "value_error".to_owned());
+        assert_eq!(problem(named.send().await.unwrap()).await, expected, "{name:?}");
+    }
     let made = ada.request(Method::POST, "/submit/key").json(&json!({ "name": "laptop" }));
     let made = body(made.send().await.unwrap()).await;
     service.wait_until_it_logs("/submit/key");
