@@ -84,6 +84,8 @@ pub(crate) struct App {
     /// Memory for request bodies.
     pub(crate) room: Arc<Room>,
     pub(crate) registrations: Arc<Slots>,
+    /// Of what is kept in memory already.
+    pub(crate) looks: Arc<Slots>,
     pub(crate) turns: Turns,
     pub(crate) metrics: Metrics,
     pub(crate) mirror: Mirror,
@@ -163,6 +165,7 @@ impl App {
             tries: Rates::default(),
             room: Room::new(config.limits.bodies_bytes),
             registrations: Slots::new(config.limits.registrations),
+            looks: Slots::new(0),
             turns: Turns::default(),
             metrics: Metrics::new(),
             mirror: Mirror::new(&config.pdb)?,

@@ -345,12 +345,12 @@ pub(crate) async fn job_series(call: Call) -> Result<Response, ApiError> {
     let (_, stage) = stage(&call, &row)?;
     let after = call.whole("after").unwrap_or(0);
     let points = call.whole("points").map_or(POINTS, |points| points as usize);
-    let (app, id, name) = (call.app.clone(), row.id.clone(), format!("{stage}.csv"));
-    let read = tokio::task::spawn_blocking(move || match Output::of(&app, &id, &name)? {
-        Some(log) => series::read(&log.open(&app.objects)?, after, points),
+    let (id, name) = (row.id.clone(), format!("{stage}.csv"));
+    let read = call.in_turn(true, move |app| match Output::of(app, &id, &name)? {
+        Some(log) => Ok(series::read(&log.open(&app.objects)?, after, points)?),
         None => Ok(Series::default()),
     });
-    let Series { n_rows, columns } = read.await.map_err(ApiError::internal)??;
+    let Series { n_rows, columns } = read.await?;
     let columns =
         series::COLUMNS.into_iter().zip(columns).map(|((name, unit), values)| SeriesColumn {
             name: name.to_owned(),
@@ -408,10 +408,9 @@ pub(crate) async fn job_trajectory(call: Call) -> Result<Response, ApiError> {
     let row = find(&call, KIND).await?;
     let stage = stage(&call, &row)?;
     let name = format!("{}-{}.dcd", row.id, stage.1);
-    let (app, asked, id) = (call.app.clone(), Asked::of(&call), row.id.clone());
+    let (asked, id) = (Asked::of(&call), row.id.clone());
     let made =
-        tokio::task::spawn_blocking(move || Made::of_job(&app, &row, (stage.0, &stage.1), &asked));
-    let made = made.await.map_err(ApiError::internal)??;
+        call.in_turn(true, move |app| Made::of_job(app, &row, (stage.0, &stage.1), &asked)).await?;
     call.note_download(&id).await;
     made.answer(&call, &name)
 }

@@ -110,8 +110,7 @@ pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
     let row = find(&call, KIND).await?;
     check_built(&row)?;
     let mask = call.query("mask").unwrap_or_default().to_owned();
-    let app = call.app.clone();
-    let selection = tokio::task::spawn_blocking(move || {
+    let selection = call.in_turn(true, move |app| {
         let built = app.systems.read(&app.objects, &row.id)?;
         let topology = built.topology();
         let selection = selection(topology, built.positions(), &mask).map_err(BadMask::in_query)?;
@@ -120,7 +119,7 @@ pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
         let warnings = selection.warnings.iter().map(ToString::to_string);
         let cell = System::of(&row)?.cell();
         let without_images = cell.and_then(|cell| built.without_images(&mask, &cell));
-        Ok::<_, ApiError>(MaskSelection {
+        Ok(MaskSelection {
             system_id: row.id,
             atoms: selection.atoms.len() as u64,
             residues: residues.len() as u64,
@@ -131,7 +130,7 @@ pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
             extra: Default::default(),
         })
     });
-    answer::json(&selection.await.map_err(ApiError::internal)??)
+    answer::json(&selection.await?)
 }
 
 fn part(part: Part) -> SelectedPart {

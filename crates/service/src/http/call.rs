@@ -85,18 +85,17 @@ impl Call {
         Some(python_int(self.query(name)?)?.parse().unwrap_or(u64::MAX))
     }
 
-    /// Does what keeps a thread for a while; in turn with the checks of registrations, which take
-    /// as long, unless everything is kept that it would have to read.
+    /// Does what keeps a thread for a while: in turn with the checks of registrations, which take
+    /// as long, or, where everything is kept that it would have to read, with others of which that is
+    /// so.
     pub(crate) async fn in_turn<T: Send + 'static>(
         &self,
         is_kept: bool,
         work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let app = self.app.clone();
-        let turn = match is_kept {
-            true => None,
-            false => Some(app.turn(&app.registrations, self.account()).await?),
-        };
+        let slots = if is_kept { &app.looks } else { &app.registrations };
+        let turn = app.turn(slots, self.account()).await?;
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             work(&app)

@@ -75,6 +75,7 @@ pub(crate) async fn resolve(
     request: &AnalysisRequest,
     outside: Vec<ValidationError>,
 ) -> Result<(AnalyzePlan, Option<Notice>), ApiError> {
+    check_size(request)?;
     let mut wrong = outside;
     let parsed = kept(params(request).parse().map_err(invalid), &mut wrong)?;
     let wanted = request.topology.as_deref();
@@ -103,6 +104,30 @@ pub(crate) async fn resolve(
         plan.check_frames(app, request).await?;
     }
     Ok((plan, partial))
+}
+
+/// Most masks and pairs of masks of an analysis. Each is looked for in all atoms before it is queued,
+/// and has columns or a table of its own.
+const MAX_MASKS: usize = 1000;
+
+/// That an analysis is not so much that nobody could wait for its check.
+fn check_size(request: &AnalysisRequest) -> Result<(), ApiError> {
+    let fields = serde_json::to_value(request).map_err(ApiError::internal)?;
+    let lists = fields.as_object().into_iter().flatten();
+    let lists = lists.filter_map(|(field, value)| Some((field, value.as_array()?.len())));
+    let (mut count, mut longest) = (0, (0, ""));
+    for (field, length) in lists {
+        count += length;
+        longest = longest.max((length, field));
+    }
+    if count <= MAX_MASKS {
+        return Ok(());
+    }
+    let msg = format!(
+        "an analysis has at most {MAX_MASKS} masks, frames and pairs in all its lists; these have \
+         {count}: ask for several analyses"
+    );
+    Err(ApiError::invalid_body("too_long", vec![loc(longest.1)], msg))
 }
 
 /// Where RMSD are measured from, unless it is the first analysed frame.

@@ -331,6 +331,14 @@ async fn masks_that_cannot_be_are_told_by_their_place() {
     let said: Vec<_> =
         refusal.violations.iter().map(|v| serde_json::to_value(&v.loc).unwrap()).collect();
     assert_eq!(said, [json!(["body", "distance_masks", 1]), json!(["body", "rmsf_masks", 0])]);
+    let endless = molbox.analysis_submit().body_map(|a| {
+        a.job_id(job.as_str()).rmsd_masks([vec!["@CA".to_owned()]]).rmsf_masks(["@CA"; 1000])
+    });
+    let error = endless.send().await.unwrap_err();
+    let Error::Refused(refusal) = &error else { panic!("{error}") };
+    let [one] = refusal.violations.as_slice() else { panic!("{error}") };
+    assert_eq!(serde_json::to_value(&one.loc).unwrap(), json!(["body", "rmsf_masks"]));
+    assert!(one.msg.contains("at most 1000") && one.msg.contains("have 1001"), "{}", one.msg);
 }
 
 #[tokio::test]
