@@ -709,6 +709,18 @@ impl Parameters {
         self.equilibration.iter().map(|stage| &stage.run).chain(&self.production)
     }
 
+    /// The times in ns, with their places, of stages that have no step for all that they are asked for.
+    pub(super) fn without_steps(&self) -> Vec<(Vec<LocItem>, f64)> {
+        let stages = self.equilibration.iter().enumerate();
+        let stages = stages.map(|(index, stage)| (of_stage(index, "time"), &stage.run));
+        let production = self.production.iter().map(|run| (at(&["production", "time"]), run));
+        stages
+            .chain(production)
+            .filter(|(_, run)| run.time.get() > 0.0 && self.n_steps(run) == 0)
+            .map(|(at, run)| (at, run.time.get()))
+            .collect()
+    }
+
     /// Steps of a stage.
     fn n_steps(&self, run: &Run) -> u64 {
         n_steps(run.time.get(), self.integration_timestep.get())
@@ -738,7 +750,7 @@ fn frequency(default: u64, time: NonNegative, timestep_fs: f64) -> u64 {
     default.min(n_steps(time.get(), timestep_fs))
 }
 
-/// Steps of a stage of some ns.
+/// Steps of a stage of some ns, to the nearest: none of less than half a step.
 fn n_steps(time: f64, timestep_fs: f64) -> u64 {
     (time * 1e6 / timestep_fs).round() as u64
 }

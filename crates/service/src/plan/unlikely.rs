@@ -21,10 +21,16 @@ pub(crate) fn notices(parameters: &Parameters) -> Vec<Notice> {
         has_thermostat.then_some(parameters.friction.get()),
         parameters.integration_timestep.get(),
     );
-    found
-        .into_iter()
-        .map(|(field, message)| notice(vec![loc("body"), loc(field)], message))
-        .collect()
+    let values =
+        found.into_iter().map(|(field, message)| notice(vec![loc("body"), loc(field)], message));
+    values.chain(parameters.without_steps().into_iter().map(stage_without_steps)).collect()
+}
+
+fn stage_without_steps((at, time): (Vec<LocItem>, f64)) -> Notice {
+    let message = format!(
+        "{time} ns is less than half a time step, so that the stage has no step; times are in ns"
+    );
+    notice(at, message)
 }
 
 /// Which masks may select other atoms than were meant: by distances that end at a face of the box,

@@ -100,6 +100,15 @@ async fn what_is_probably_not_meant_is_told_by_the_check_and_kept_with_the_job()
         let message = record["warnings"][0]["message"].as_str().unwrap();
         assert!(message.ends_with("did you mean 310 K?"), "{message}");
     }
+    let short = json!({
+        "box_id": system.system_id.as_str(), "equilibration": [stage, {"time": 1e-9}],
+        "production": {"time": 9e-7},
+    });
+    let (_, preview) = post(&service, &key, "/check/job", &short).await;
+    let places = preview["warnings"].as_array().unwrap().iter().map(|one| &one["loc"]);
+    let stages =
+        [json!(["body", "equilibration", 1, "time"]), json!(["body", "production", "time"])];
+    assert!(places.eq(&stages), "{preview}");
     let usual = json!({"box_id": system.system_id.as_str(), "temperature": 310});
     let (_, preview) = post(&service, &key, "/check/job", &usual).await;
     assert_eq!(told(&preview), []);
