@@ -21,7 +21,7 @@ use crate::handlers::task::json as text;
 use crate::http::answer::json;
 use crate::http::call::Call;
 use crate::http::page::{page, paged};
-use crate::http::validate::loc;
+use crate::http::validate::{loc, unprintable};
 use crate::record::{Lane, Role, Status};
 use crate::runner::hold::Hold;
 
@@ -39,6 +39,9 @@ pub(crate) async fn account_list(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn account_create(call: Call) -> Result<Response, ApiError> {
     let (AccountRequest { account, role }, _) = call.request()?;
+    if let Some(wrong) = unprintable(Some(account.as_str()), "account") {
+        return Err(ApiError::invalid(vec![wrong]));
+    }
     let role = role.map_or(Role::User, Role::from);
     let made = call.app.db.create_account(account.to_string(), role, call.deed()).await?;
     let row = made.ok_or_else(|| {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, Stream, StreamExt};
 
@@ -58,7 +58,11 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         action: "upload",
         ..Deed::default()
     };
-    let (object, allowance) = match allowed(app, file_id, &link).await {
+    let allowed = match check_headers(request.headers()) {
+        Ok(()) => allowed(app, file_id, &link).await,
+        Err(error) => Err(error),
+    };
+    let (object, allowance) = match allowed {
         Ok(allowed) => allowed,
         Err(error) => {
             drain(request.into_body().into_data_stream()).await;
@@ -96,6 +100,24 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         sweep(&app.objects, &app.db, key).await;
     }
     answer
+}
+
+/// That what comes is a whole content as it is: a part would be taken for all of it, and what is packed
+/// for what it is called.
+fn check_headers(headers: &HeaderMap) -> Result<(), ApiError> {
+    let is_packed = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
+    let wrong = if headers.contains_key(CONTENT_RANGE) {
+        (CONTENT_RANGE, "a content is sent as a whole; send all of it, without this header")
+    } else if headers.get(CONTENT_ENCODING).is_some_and(is_packed) {
+        (
+            CONTENT_ENCODING,
+            "a content is stored as it is sent; unpack it, and leave this header out",
+        )
+    } else {
+        return Ok(());
+    };
+    let at = vec![loc("header"), loc(wrong.0.as_str())];
+    Err(ApiError::invalid(vec![violation("value_error", at, wrong.1)]))
 }
 
 /// Takes what was sent to the store itself as the content of a pending file, if anything was: a copy,

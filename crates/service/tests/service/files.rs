@@ -143,6 +143,23 @@ async fn a_link_takes_put_post_and_a_form_and_needs_no_key() {
 }
 
 #[tokio::test]
+async fn a_part_of_a_content_and_a_packed_one_are_not_taken_for_it() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let http = reqwest::Client::new();
+    for (name, value) in [("content-range", "bytes 0-1/100"), ("content-encoding", "gzip")] {
+        let sent = http.put(link.upload_url.as_str()).header(name, value).body("ATOM");
+        let answer = sent.send().await.unwrap();
+        assert_eq!(answer.status(), 422, "{name}");
+        let body: Value = answer.json().await.unwrap();
+        assert_eq!(body["detail"][0]["loc"], json!(["header", name]));
+    }
+    let whole = http.put(link.upload_url.as_str()).body("ATOM").send().await.unwrap();
+    assert_eq!(whole.status(), 200);
+}
+
+#[tokio::test]
 async fn a_form_takes_a_file_up_to_the_limit_of_files() {
     let limit = 3_000_000;
     let service = Service::start_with(&[&format!("limits.upload_bytes={limit}")]);
