@@ -8,6 +8,7 @@ import { SignIn } from "./page/sign_in.tsx";
 import { Boundary } from "./part/boundary.tsx";
 import { Dialog } from "./part/dialog.tsx";
 import { IsCut, useEvents } from "./part/events.ts";
+import { useKeptFocus } from "./part/focus.ts";
 import { Failure, NotFound } from "./part/notice.tsx";
 import { type Session, useSession, useSignedIn } from "./part/session.ts";
 import { SignInForm } from "./part/sign_in.tsx";
@@ -46,6 +47,7 @@ export function Shell() {
   const session = useSession();
   const isCut = useEvents(session.data?.account);
   useFollowedLinks();
+  useKeptFocus();
   useEffect(() => {
     if (isStart(url)) goToStart();
   }, [url]);

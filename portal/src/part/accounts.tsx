@@ -252,7 +252,7 @@ function Disable({ of: { account, usage }, onClose }: { of: Account; onClose: ()
     {change.error && <Failure error={change.error} />}
     <div className="end">
       <button onClick={onClose}>Close</button>
-      <button className="danger" aria-busy={change.isPending} disabled={change.isPending} onClick={() => change.mutate({ disabled: true })}>
+      <button className="danger" aria-busy={change.isPending} onClick={() => { if (!change.isPending) change.mutate({ disabled: true }); }}>
         Disable it
       </button>
     </div>
@@ -263,7 +263,7 @@ function Enable({ of: { account } }: { of: Account }) {
   const change = useChange(account, () => undefined);
   return <>
     {change.error && <span className="bad">{change.error.message}</span>}
-    <button aria-label={`Enable ${account}`} aria-busy={change.isPending} disabled={change.isPending}
-      onClick={() => change.mutate({ disabled: false })}>Enable</button>
+    <button aria-label={`Enable ${account}`} aria-busy={change.isPending}
+      onClick={() => { if (!change.isPending) change.mutate({ disabled: false }); }}>Enable</button>
   </>;
 }

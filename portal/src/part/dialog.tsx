@@ -1,6 +1,8 @@
 //! A dialog over the page, open as long as it is rendered.
 import { type ReactNode, type SyntheticEvent, useEffect, useId, useRef } from "react";
 
+import { focusAt, spotOf } from "./focus.ts";
+
 /** Without `onClose` only what is in it closes it. */
 export function Dialog({ title, onClose, children }: { title: string; onClose?: () => void; children: ReactNode }) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -8,13 +10,14 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
   useEffect(() => {
     const shown = dialog.current;
     const before = document.activeElement;
+    const spot = before instanceof HTMLElement && before !== document.body ? spotOf(before) : undefined;
     shown?.showModal();
     // What should have the focus asked for it before the dialog could give it.
     shown?.querySelector<HTMLElement>("[data-first]")?.focus();
     return () => {
       shown?.close();
       // It has left the page already, so that the browser does not put the focus back.
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      if (spot) focusAt(spot);
     };
   }, []);
   const cancel = (event: SyntheticEvent) => {

@@ -115,7 +115,7 @@ function Revoke({ of, onClose }: { of: Schemas["ApiKeySummary"]; onClose: () => 
     {revoke.error && <Failure error={revoke.error} />}
     <div className="end">
       <button onClick={onClose}>Keep it</button>
-      <button className="danger" aria-busy={revoke.isPending} disabled={revoke.isPending} onClick={() => revoke.mutate()}>
+      <button className="danger" aria-busy={revoke.isPending} onClick={() => { if (!revoke.isPending) revoke.mutate(); }}>
         Revoke
       </button>
     </div>

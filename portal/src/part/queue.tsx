@@ -75,7 +75,7 @@ function Cancel({ entry: { task_id, account, kind }, onClose }: { entry: Entry; 
     {cancel.error && <Failure error={cancel.error} />}
     <div className="end">
       <button onClick={onClose}>Let it go on</button>
-      <button className="danger" aria-busy={cancel.isPending} disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel it</button>
+      <button className="danger" aria-busy={cancel.isPending} onClick={() => { if (!cancel.isPending) cancel.mutate(); }}>Cancel it</button>
     </div>
   </Dialog>;
 }

@@ -59,7 +59,7 @@ function End({ sessions, onClose }: { sessions: readonly Session[]; onClose: () 
     {end.error && <Failure error={end.error} />}
     <div className="end">
       <button onClick={onClose}>Close</button>
-      <button className="danger" aria-busy={end.isPending} disabled={end.isPending} onClick={() => end.mutate()}>
+      <button className="danger" aria-busy={end.isPending} onClick={() => { if (!end.isPending) end.mutate(); }}>
         {sessions.length === 1 ? "End it" : "End them"}
       </button>
     </div>
