@@ -7,8 +7,8 @@ import { fields } from "../api/fields.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
 import { FileStructure, structureFile } from "../part/structure.tsx";
-import { Deletion } from "../part/deletion.tsx";
-import { Failure, Unreadable } from "../part/notice.tsx";
+import { Cancellation, Deletion } from "../part/deletion.tsx";
+import { Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
 import { Status } from "../part/status.tsx";
@@ -93,11 +93,14 @@ function Source({ protein, residues }: { protein: string | undefined; residues: 
 
 function Head({ system }: { system: System }) {
   const queries = useQueryClient();
-  const [asks, ask] = useState(false);
+  const [asks, ask] = useState<"cancel" | "delete">();
   const path = { system_id: system.system_id };
   const cancel = useMutation({
     mutationFn: () => expectData(molbox.POST("/cancel/system/{system_id}", { params: { path } })),
-    onSuccess: (record) => queries.setQueryData(["system", system.system_id], record),
+    onSuccess: (record) => {
+      queries.setQueryData(["system", system.system_id], record);
+      ask(undefined);
+    },
     onError: () => queries.invalidateQueries({ queryKey: ["system", system.system_id] }),
   });
   return <>
@@ -109,16 +112,17 @@ function Head({ system }: { system: System }) {
       <div className="row">
         <span role="status"><Status status={system.status} isCancelling={system.cancelling} /></span>
         {!hasEnded(system) && !system.cancelling
-          && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
+          && <button className="danger" onClick={() => (cancel.reset(), ask("cancel"))}>Cancel…</button>}
         {system.status === "succeeded" && <a className="button main" href={address("job_new", { box_id: system.system_id })}>Simulate</a>}
         {!hasEnded(system) && <a className="button" href={address("job_new", { box_id: system.system_id })}>Prepare a job</a>}
         <a className="button" href={address("system_new", { from: system.system_id })}>Change and build again</a>
         {hasEnded(system) && <a className="button" href={`${baseUrl}/retrieve/system/${system.system_id}`} download>Download</a>}
-        {hasEnded(system) && <button className="danger" onClick={() => ask(true)}>Delete…</button>}
+        {hasEnded(system) && <button className="danger" onClick={() => ask("delete")}>Delete…</button>}
       </div>
     </div>
-    {cancel.error && <Failure error={cancel.error} />}
-    {asks && <Delete system={system} onClose={() => ask(false)} />}
+    {asks === "cancel" && !hasEnded(system) && <Cancellation what={nameOf(system)} cancel={cancel} onClose={() => ask(undefined)}
+      rest="Nothing is built: what has been prepared so far is lost. What was asked for stays, and can be changed and built again." />}
+    {asks === "delete" && <Delete system={system} onClose={() => ask(undefined)} />}
   </>;
 }
 

@@ -1,6 +1,6 @@
 //! A job as its pages share it: its record as it changes, and the head with what can be done with it.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useContext, useState } from "react";
+import { type FormEvent, useContext, useEffect, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
@@ -10,7 +10,7 @@ import { notNumber, numberOf } from "../form/form.ts";
 import { useSubmission } from "../form/submit.tsx";
 import { address, go } from "../routes.ts";
 import { useBack } from "./back.ts";
-import { Deletion } from "./deletion.tsx";
+import { Cancellation, Deletion } from "./deletion.tsx";
 import { Dialog } from "./dialog.tsx";
 import { IsCut } from "./events.ts";
 import { Failure } from "./notice.tsx";
@@ -43,13 +43,16 @@ export function useJob(job_id: string): Watched {
 
 export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
   const queries = useQueryClient();
-  const [asks, ask] = useState<"extend" | "delete">();
+  const [asks, ask] = useState<"extend" | "cancel" | "delete">();
   const path = { job_id: job.job_id };
   const replace = (record: Job) => queries.setQueryData(["job", job.job_id], record);
   const refetch = () => queries.invalidateQueries({ queryKey: ["job", job.job_id] });
   const cancel = useMutation({
     mutationFn: () => expectData(molbox.POST("/cancel/job/{job_id}", { params: { path } })),
-    onSuccess: replace,
+    onSuccess: (record) => {
+      replace(record);
+      ask(undefined);
+    },
     onError: refetch,
   });
   const retry = useMutation({
@@ -57,11 +60,14 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
     onSuccess: replace,
     onError: refetch,
   });
+  useEffect(() => {
+    // It may run again without having been asked here.
+    if (hasEnded(job)) ask((before) => (before === "cancel" ? undefined : before));
+  }, [hasEnded(job)]);
   useBack(() => {
     cancel.reset();
     retry.reset();
   });
-  const failure = cancel.error ?? retry.error;
   const again = job.status === "failed" || job.status === "cancelled";
   return <div className="stack">
     <div className="spread">
@@ -71,8 +77,8 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
       </div>
       <div className="row">
         <span role="status"><Status status={job.status} isCancelling={job.cancelling} /></span>
-        {!hasEnded(job) && !job.cancelling && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
-        {again && <button disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</button>}
+        {!hasEnded(job) && !job.cancelling && <button className="danger" onClick={() => (cancel.reset(), ask("cancel"))}>Cancel…</button>}
+        {again && <button aria-busy={retry.isPending} onClick={() => { if (!retry.isPending) retry.mutate(); }}>Retry</button>}
         {job.status === "succeeded" && job.parameters.production
           && <button onClick={() => ask("extend")}>Extend…</button>}
         <a className="button" href={address("job_new", { from: job.job_id })}>Change and run again</a>
@@ -84,8 +90,11 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
       <a href={address("job", path)} aria-current={page === "job" ? "page" : undefined}>Overview</a>
       <a href={address("analysis", path)} aria-current={page === "analysis" ? "page" : undefined}>Analysis</a>
     </nav>
-    {failure && <Failure error={failure} />}
+    {retry.error && <Failure error={retry.error} />}
     {asks === "extend" && <Extend job={job} onClose={() => ask(undefined)} done={replace} />}
+    {asks === "cancel" && !hasEnded(job) && <Cancellation what={nameOf(job)} cancel={cancel} onClose={() => ask(undefined)}
+      rest={job.status === "queued" && job.attempts === 0 ? "It leaves the queue. Its record stays, and it can be retried."
+        : "What it has written until then stays, and can be downloaded. It can be retried, and then goes on from its last checkpoint."} />}
     {asks === "delete" && <Delete job={job} onClose={() => ask(undefined)} />}
   </div>;
 }
