@@ -3,6 +3,7 @@ import createClient from "openapi-fetch";
 
 import type { components, paths } from "./molbox.d.ts";
 import { untilSignedIn } from "./session.ts";
+import { inWords } from "./words.ts";
 
 export type Schemas = components["schemas"];
 export type Violation = Schemas["ValidationError"];
@@ -36,7 +37,7 @@ export class Refused extends Error {
   readonly retryAfter: number | null;
 
   constructor(response: Response, detail: Violation[]) {
-    super(detail.map((item) => item.msg).join("; ") || `the service answered ${response.status}`);
+    super(detail.map(inWords).join("; ") || `the service answered ${response.status}`);
     this.status = response.status;
     this.requestId = response.headers.get("x-request-id");
     const seconds = Number(response.headers.get("retry-after") ?? NaN);

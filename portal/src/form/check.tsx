@@ -11,12 +11,19 @@ import { violationsOf } from "./submit.tsx";
 type Estimate = Schemas["Estimate"];
 type Preview = { estimate: Estimate; warnings: readonly Schemas["Notice"][] };
 
+/** What is accepted, and fails as soon as it begins. */
+const CERTAIN = ["no_such_chain"];
+
 const SETTLED_MS = 400;
 
 export type Check<P> = {
   /** What was answered to this very request. */
   preview: P | undefined;
   violations: readonly Violation[];
+  /** What should be known of it although it can be done. */
+  warnings: readonly Schemas["Notice"][];
+  /** Asks once more: what was missing may be there by now. */
+  again: () => void;
 };
 
 /** Asks when nothing has changed for a while; `body` is undefined as long as it cannot be sent. */
@@ -25,7 +32,7 @@ export function useCheck<Body, P extends Preview>(
 ): Check<P> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   const settled = useSettled(text);
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ["check", kind, settled],
     queryFn: ({ signal }) => send(JSON.parse(settled ?? "") as Body, signal),
     enabled: settled !== undefined,
@@ -33,8 +40,16 @@ export function useCheck<Body, P extends Preview>(
     staleTime: Infinity,
     gcTime: 0,
   });
-  if (text === undefined || text !== settled) return { preview: undefined, violations: [] };
-  return { preview: data, violations: violationsOf(error) };
+  const again = () => void refetch();
+  if (text === undefined || text !== settled) return { preview: undefined, violations: [], warnings: [], again };
+  const warnings = data?.warnings ?? [];
+  const fatal = warnings.filter(({ code }) => CERTAIN.includes(code));
+  return {
+    preview: data,
+    violations: [...violationsOf(error), ...fatal.map(({ loc = ["body"], message: msg, code: type }) => ({ loc, msg, type }))],
+    warnings: warnings.filter((warning) => !fatal.includes(warning)),
+    again,
+  };
 }
 
 /** A value once it has not changed for a while. */
@@ -65,7 +80,7 @@ export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; tim
         : <dl className={check.preview ? undefined : "quiet"}>
           {rows.map(([name, value]) => <div className="pair" key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>}
-    {shown?.warnings.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
+    {(check.preview ? check.warnings : shown?.warnings)?.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
   </section>;
 }
 

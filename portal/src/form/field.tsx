@@ -12,6 +12,8 @@ type Props = {
   typed: string | undefined;
   onType: (text: string) => void;
   wrong: string | undefined;
+  /** What should be known of what was typed although it can be done. */
+  noted?: string | undefined;
   /** What may be chosen besides the document's values, for example files of the account. */
   choices?: readonly Choice[];
   /** In the place of the field's name, where several fields have the same. */
@@ -21,7 +23,7 @@ type Props = {
   children?: ReactNode;
 };
 
-export function FieldControl({ name, field, typed = "", onType, wrong, choices, label = name, onFocus, children }: Props) {
+export function FieldControl({ name, field, typed = "", onType, wrong, noted, choices, label = name, onFocus, children }: Props) {
   const id = useId();
   const initial = field.initial === undefined ? "" : String(field.initial);
   const common = {
@@ -67,6 +69,7 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
     {children}
     <small id={`${id}-help`}>
       {wrong !== undefined && <strong className="wrong">{wrong} </strong>}
+      {wrong === undefined && noted !== undefined && <strong className="noted">{noted} </strong>}
       {pointed && <code className="pointed">{pointed.before}<u>{pointed.at}</u>{pointed.after}</code>}
       <Words text={field.help} />
     </small>

@@ -1,7 +1,8 @@
 //! What has been typed into a form, what becomes of it, and what was wrong with it. The service decides
 //! what is right; here only what is no number, and so could not be sent, is refused.
-import type { Violation } from "../api/client.ts";
+import type { Schemas, Violation } from "../api/client.ts";
 import type { Field } from "../api/fields.ts";
+import { inWords } from "../api/words.ts";
 
 /** What stands in each control, as it was typed; a control that nobody has touched is not there. */
 export type Typed = Record<string, string>;
@@ -65,37 +66,59 @@ function valueOf(field: Field, text: string): Value | undefined {
   }
 }
 
+const LONGEST_SHOWN = 40;
+
 /** Why a text is no number, with the likely reason. */
-export function notNumber(text: string, kind = "number"): string {
-  const hint = /^[+-]?\d+,\d+$/.test(text) ? `; decimals are written with a point, ${text.replace(",", ".")}` : "";
-  return `${text} is not a ${kind}${hint}`;
+export function notNumber(text: string, kind: "number" | "whole number" = "number"): string {
+  const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+  if (/^[+-]?\d+\.?\d*(e\+?\d+)?$/i.test(text) && Math.abs(Number(text)) > Number.MAX_SAFE_INTEGER) return `${shown} is too large`;
+  return `${shown} is not a ${kind}${hintOf(text, kind === "whole number")}`;
+}
+
+function hintOf(text: string, isWhole: boolean): string {
+  const joined = text.replaceAll(/[,\s]/g, "");
+  const isInThousands = /^[+-]?\d{1,3}([,\s]\d{3})+$/.test(text);
+  if (isInThousands && (isWhole || joined !== text.replace(",", ""))) return `; it is written without commas and blanks, ${joined}`;
+  if (isInThousands) return `; write ${joined}, or ${text.replace(",", ".")} if the comma stands for a point`;
+  return !isWhole && /^[+-]?\d+,\d+$/.test(text) ? `; decimals are written with a point, ${text.replace(",", ".")}` : "";
 }
 
 /** Violations by the control that they belong to; at `""` those that no control has. */
 export class Wrong {
   readonly #byKey: ReadonlyMap<string, string[]>;
+  readonly #noted: ReadonlyMap<string, string[]>;
 
-  /** `keys` are the paths of the controls that are shown, joined by points. */
-  constructor(violations: readonly Violation[], keys: ReadonlySet<string>) {
-    const byKey = new Map<string, string[]>();
-    for (const { loc, msg } of violations) {
-      const whole = loc[0] === "body" ? loc.slice(1) : [];
-      const path = [...whole];
-      while (path.length > 0 && !keys.has(path.join("."))) path.pop();
-      const key = path.join(".");
-      const rest = placeOf(key === "" ? loc.slice(1) : whole.slice(path.length));
-      byKey.set(key, [...(byKey.get(key) ?? []), rest === "" ? msg : `${rest}: ${msg}`]);
-    }
-    this.#byKey = byKey;
+  /** `keys` are the paths of the controls that are shown, joined by points. Warnings belong to controls as well. */
+  constructor(violations: readonly Violation[], keys: ReadonlySet<string>, warnings: readonly Schemas["Notice"][] = []) {
+    this.#byKey = byControl(violations.map((violation) => ({ loc: violation.loc, text: inWords(violation) })), keys);
+    this.#noted = byControl(warnings.map(({ loc = [], message }) => ({ loc, text: message })), keys);
   }
 
   at(...path: Path): string | undefined {
     return this.#byKey.get(path.join("."))?.join("; ");
   }
 
+  /** What should be known of a control that is not wrong. */
+  notedAt(...path: Path): string | undefined {
+    return this.#noted.get(path.join("."))?.join("; ");
+  }
+
   get top(): readonly string[] {
     return this.#byKey.get("") ?? [];
   }
+}
+
+function byControl(all: readonly { loc: Violation["loc"]; text: string }[], keys: ReadonlySet<string>): Map<string, string[]> {
+  const byKey = new Map<string, string[]>();
+  for (const { loc, text } of all) {
+    const whole = loc[0] === "body" ? loc.slice(1) : [];
+    const path = [...whole];
+    while (path.length > 0 && !keys.has(path.join("."))) path.pop();
+    const key = path.join(".");
+    const rest = placeOf(key === "" ? loc.slice(1) : whole.slice(path.length));
+    byKey.set(key, [...(byKey.get(key) ?? []), rest === "" ? text : `${rest}: ${text}`]);
+  }
+  return byKey;
 }
 
 /** Where in a control something is; the items of a list are typed a line each. */

@@ -26,7 +26,7 @@ export function FieldGroup({ group, fields, typed, onType, wrong, path = [], cho
   const controls = (names: readonly string[]) => names.map((name) => {
     const field = fields[name];
     return field && <FieldControl key={name} name={name} field={field} typed={typed[name]}
-      onFocus={() => onFocus?.(name)} onType={(text) => onType({ ...typed, [name]: text })} wrong={wrong.at(...path, name)}
+      onFocus={() => onFocus?.(name)} onType={(text) => onType({ ...typed, [name]: text })} wrong={wrong.at(...path, name)} noted={wrong.notedAt(...path, name)}
       {...(choices[name] ? { choices: choices[name] } : {})} />;
   });
   const isUsed = isOpen || group.seldom.some((name) => (typed[name] ?? "") !== "" || wrong.at(...path, name) !== undefined);

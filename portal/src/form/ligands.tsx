@@ -88,7 +88,7 @@ export function Ligands({ rows, onRows, wrong, files }: Props) {
     {rows.map((row, i) => <fieldset key={i} className="inset stack" aria-label={`Ligand ${i + 1}`}>
       <div className="fields">
         {COLUMNS.map(([column, label, help]) => <FieldControl key={column} name={column} label={label}
-          field={{ kind: "text", help, ...unitOf(column) }} typed={row[column]} wrong={wrong.at(column, i)}
+          field={{ kind: "text", help, ...unitOf(column) }} typed={row[column]} wrong={wrong.at(column, i)} noted={wrong.notedAt(column, i)}
           {...(column === "ligands" ? { choices: files } : {})}
           onType={(text) => onRows(rows.map((other, j) => (j === i ? { ...other, [column]: text } : other)))} />)}
       </div>

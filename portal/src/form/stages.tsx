@@ -123,7 +123,7 @@ function Controls({ names, of, typed, wrong, path, onType, onFocus }: ControlsPr
   return <div className="fields">{names.map((name) => {
     const field = of[name];
     return field && <FieldControl key={name} name={name} field={field} typed={typed[name]}
-      onFocus={() => onFocus?.(name)} wrong={wrong.at(...path, name)} onType={(text) => onType({ ...typed, [name]: text })} />;
+      onFocus={() => onFocus?.(name)} wrong={wrong.at(...path, name)} noted={wrong.notedAt(...path, name)} onType={(text) => onType({ ...typed, [name]: text })} />;
   })}</div>;
 }
 

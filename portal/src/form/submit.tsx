@@ -88,10 +88,17 @@ async function sendInTurn<T>(
   }
 }
 
-/** Leads to the first control that is wrong, when there is news of it. */
+/** Leads to the first control that is wrong, or to what is wrong with none of them. */
+export function focusOnWrong(): void {
+  const wrong = document.querySelector<HTMLElement>("main [aria-invalid='true']") ?? document.querySelector<HTMLElement>("main form .notice.bad");
+  if (wrong?.matches(".notice")) wrong.tabIndex = -1;
+  wrong?.focus();
+}
+
+/** The same when there is news of it. */
 export function useFocusOnWrong(news: unknown): void {
   useEffect(() => {
-    if (news) document.querySelector<HTMLElement>("main [aria-invalid='true']")?.focus();
+    if (news && document.querySelector("main [aria-invalid='true']")) focusOnWrong();
   }, [news]);
 }
 

@@ -15,7 +15,7 @@ import { FieldGroup } from "../form/group.tsx";
 import { JOB, MASKS } from "../form/groups.ts";
 import { PRESETS } from "../form/presets.ts";
 import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.tsx";
-import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
 import { nameOf } from "../part/system.ts";
@@ -77,14 +77,16 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     return only;
   }, (only) => go(only ? address("job", { job_id: only.job_id }) : address("jobs")));
   const keys = new Set([...NAMES, ...planKeys(draft.plan)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys);
+  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (canSubmit) void submission.submit();
+    if (unbuilt) return;
+    if (unread.length === 0 && check.violations.length === 0) return void submission.submit();
+    focusOnWrong();
+    if (unread.length === 0) check.again();
   };
-  const canSubmit = unread.length === 0 && !unbuilt;
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<number>();
   const box = boxes?.find(({ value }) => value === draft.typed["box_id"])?.value;
@@ -98,7 +100,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     <title>New job · molbox</title>
     <div className="spread form-head">
       <h1>New job</h1>
-      <button className="main" aria-busy={submission.isBusy} disabled={!canSubmit}>
+      <button className="main" aria-busy={submission.isBusy} disabled={unbuilt !== undefined}>
         {(replicas ?? 1) > 1 ? `Simulate ${replicas} times` : "Simulate"}
       </button>
     </div>
@@ -124,7 +126,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
           {boxes?.length === 0 && <p>There is no built system yet. <a href={address("system_new")}>Build one</a></p>}
           <div className="fields">
             <FieldControl name="box_id" label="System" field={JobCreateParams.box_id} typed={draft.typed["box_id"]}
-              wrong={wrong.at("box_id")} choices={boxes ?? []} onType={(text) => type({ ...draft.typed, box_id: text })} />
+              wrong={wrong.at("box_id")} noted={wrong.notedAt("box_id")} choices={boxes ?? []} onType={(text) => type({ ...draft.typed, box_id: text })} />
             <FieldControl name="replicas" label="Replicas" typed={draft.replicas} wrong={wrong.at("replicas")}
               field={{ kind: "integer", help: "So many jobs of one batch, each with velocities of its own." }}
               onType={(text) => keep({ ...draft, replicas: text })} />

@@ -9,7 +9,7 @@ import { Fold } from "../form/fold.tsx";
 import { read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { HISTORY, MARGIN } from "../form/groups.ts";
-import { useFocusOnWrong, useSubmission } from "../form/submit.tsx";
+import { focusOnWrong, useFocusOnWrong, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
 import { columnOf, number } from "../part/number.ts";
@@ -52,14 +52,16 @@ export default function Margin() {
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
+    if (text.trim() === "") return;
     if (unread.length === 0) void submission.submit();
+    else focusOnWrong();
   };
   return <div className="stack">
     <title>Margin · molbox</title>
     <form className="stack" onSubmit={submit} noValidate>
       <div className="spread form-head">
         <h1>Margin</h1>
-        <button className="main" disabled={text.trim() === "" || unread.length > 0} aria-busy={submission.isBusy}>
+        <button className="main" disabled={text.trim() === ""} aria-busy={submission.isBusy}>
           {submission.isBusy ? "Calculating…" : "Calculate"}
         </button>
       </div>

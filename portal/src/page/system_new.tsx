@@ -13,7 +13,7 @@ import { FieldGroup } from "../form/group.tsx";
 import { BROUGHT, type Group, SYSTEM } from "../form/groups.ts";
 import { keysOf, type Ligand, Ligands, ligandsOf, readLigands } from "../form/ligands.tsx";
 import { SystemPreview } from "../form/system_preview.tsx";
-import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
 import { Failure, Notice } from "../part/notice.tsx";
@@ -61,12 +61,15 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     go(address("system", { system_id: system.system_id }));
   });
   const keys = new Set<string>([...names, ...keysOf(draft.ligands)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys);
+  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (unread.length === 0 && !isMissing) void submission.submit();
+    if (isMissing) return;
+    if (unread.length === 0 && check.violations.length === 0) return void submission.submit();
+    focusOnWrong();
+    if (unread.length === 0) check.again();
   };
   const choices = {
     protein: files.named("structure", "protein", "topology"),
@@ -77,7 +80,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     <title>New system · molbox</title>
     <div className="spread form-head">
       <h1>New system</h1>
-      <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0 || isMissing}>{isBrought ? "Bring" : "Build"}</button>
+      <button className="main" aria-busy={submission.isBusy} disabled={isMissing}>{isBrought ? "Bring" : "Build"}</button>
     </div>
     <p role="status" className="quiet">{submission.waits}</p>
     {submission.failure

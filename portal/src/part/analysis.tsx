@@ -17,9 +17,9 @@ import { CopyAs } from "../form/copy_as.tsx";
 import { type Fields, read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { ANALYSIS, MASKS } from "../form/groups.ts";
-import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
-import { Deletion } from "./deletion.tsx";
+import { Cancellation, Deletion } from "./deletion.tsx";
 import { nameOf } from "./job.tsx";
 import { Failure, Notice } from "./notice.tsx";
 import { columnOf, number, significant, toFemtosecond } from "./number.ts";
@@ -109,13 +109,15 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
     queries.setQueryData<Analysis[]>(["analyses"], (before) => [analysis, ...(before ?? [])]);
     onSubmitted(analysis.analysis_id);
   });
-  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, new Set<string>(NAMES));
+  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, new Set<string>(NAMES), check.warnings);
   useFocusOnWrong(submission.error);
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<string>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (unread.length === 0) void submission.submit();
+    if (unread.length === 0 && check.violations.length === 0) return void submission.submit();
+    focusOnWrong();
+    if (unread.length === 0) check.again();
   };
   const kinds = ANALYSIS.filter(({ title }) => title !== "Frames");
   const frames = ANALYSIS.filter(({ title }) => title === "Frames");
@@ -161,11 +163,11 @@ function Shown({ analysis, subject }: ShownProps) {
   const changed = () => queries.invalidateQueries({ queryKey: ["analyses"] });
   const cancel = useMutation({
     mutationFn: () => expectData(molbox.POST("/cancel/analysis/{analysis_id}", { params: { path } })),
+    onSuccess: () => ask(undefined),
     onSettled: changed,
   });
   const zip = useMutation({ mutationFn: () => zipOf(analysis.analysis_id) });
-  const [asks, ask] = useState(false);
-  const failure = cancel.error ?? zip.error;
+  const [asks, ask] = useState<"cancel" | "delete">();
   return <>
     <div className="spread">
       <span className="row">
@@ -174,14 +176,16 @@ function Shown({ analysis, subject }: ShownProps) {
         <span className="mono quiet">{analysis.analysis_id}</span>
       </span>
       <span className="row">
-        {!hasEnded(analysis) && !analysis.cancelling && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
+        {!hasEnded(analysis) && !analysis.cancelling && <button className="danger" onClick={() => (cancel.reset(), ask("cancel"))}>Cancel…</button>}
         {analysis.status === "succeeded"
           && <button aria-busy={zip.isPending} onClick={() => zip.mutate()}>All as a zip</button>}
-        {hasEnded(analysis) && <button className="danger" onClick={() => ask(true)}>Delete…</button>}
+        {hasEnded(analysis) && <button className="danger" onClick={() => ask("delete")}>Delete…</button>}
       </span>
     </div>
-    {failure && <Failure error={failure} />}
-    {asks && <Delete analysis={analysis} onClose={() => ask(false)} />}
+    {zip.error && <Failure error={zip.error} />}
+    {asks === "cancel" && !hasEnded(analysis) && <Cancellation what="this analysis" cancel={cancel} onClose={() => ask(undefined)}
+      rest="It measures nothing more, and has no result. The trajectory stays, and the same can be asked again." />}
+    {asks === "delete" && <Delete analysis={analysis} onClose={() => ask(undefined)} />}
     {analysis.held ? <HoldNotice held={analysis.held} /> : analysis.queue && <QueueNotice queue={analysis.queue} />}
     {analysis.progress && !hasEnded(analysis) && <ProgressPanel progress={analysis.progress} />}
     {analysis.error && <FailurePanel failure={analysis.error} />}
