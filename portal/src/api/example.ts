@@ -1,7 +1,7 @@
 //! The structure of the example. It comes with the portal, as a service need have no mirror of public entries.
 import { expectData, molbox } from "./client.ts";
 import { newKey } from "./key.ts";
-import { register, upload } from "./upload.ts";
+import { discard, register, upload } from "./upload.ts";
 
 const NAME = "villin";
 const STRUCTURE = new URL("../../../examples/1vii.pdb", import.meta.url);
@@ -11,7 +11,14 @@ export async function registerExample(): Promise<string> {
   const { items } = await expectData(molbox.GET("/info/files", { params: { query: { name: NAME, status: "ready", limit: 1 } } }));
   if (items.length > 0) return NAME;
   const content = await (await fetch(STRUCTURE)).blob();
-  const uploaded = await upload(new File([content], `${NAME}.pdb`), () => undefined, new AbortController().signal);
-  await register(uploaded, NAME, newKey());
+  let pending: string | undefined;
+  const progress = { begun: (fileId: string) => void (pending = fileId), sent: () => undefined };
+  try {
+    const uploaded = await upload(new File([content], `${NAME}.pdb`), progress, new AbortController().signal);
+    await register(uploaded, NAME, newKey());
+  } catch (error) {
+    if (pending !== undefined) void discard(pending);
+    throw error;
+  }
   return NAME;
 }

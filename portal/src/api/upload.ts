@@ -2,8 +2,11 @@
 import { expectData, molbox, Refused, type Schemas, type Violation } from "./client.ts";
 import { fields } from "./fields.ts";
 
-/** What is sent is counted: `sent` of `total` bytes. */
-type OnProgress = (sent: number, total: number) => void;
+export type Progress = {
+  /** There is a pending file, which its content belongs to. */
+  begun: (fileId: string) => void;
+  sent: (bytes: number) => void;
+};
 
 /** The content has arrived and waits to be registered; what is wrong with its name can be mended. */
 export type Uploaded = { fileId: string; format: string };
@@ -23,8 +26,8 @@ export function stemOf(fileName: string): string {
 /** Why a file is not sent at all, however often it is tried. */
 export class Unfit extends Error {}
 
-/** Sends the content of a file. A file that is larger than the link takes is refused before. */
-export async function upload(file: File, onProgress: OnProgress, signal: AbortSignal): Promise<Uploaded> {
+/** Sends the content of a file. A file that is larger than the link takes is refused before. Who calls discards what has begun and fails. */
+export async function upload(file: File, progress: Progress, signal: AbortSignal): Promise<Uploaded> {
   const format = formatOf(file.name);
   if (format === undefined) {
     if (/\.(gz|bz2|xz|zst)$/i.test(file.name)) throw new Unfit(`${file.name} is compressed; unpack it first`);
@@ -34,15 +37,11 @@ export async function upload(file: File, onProgress: OnProgress, signal: AbortSi
   const link = await expectData(
     molbox.GET("/submit/upload-url", { params: { query: { filetype: format } }, signal }),
   );
+  progress.begun(link.file_id);
   if (link.max_bytes !== undefined && file.size > link.max_bytes) {
     throw new Unfit(`${file.name} has ${file.size} bytes; the service takes at most ${link.max_bytes}`);
   }
-  try {
-    await put(link, file, onProgress, signal);
-  } catch (error) {
-    void discard(link.file_id);
-    throw error;
-  }
+  await put(link, file, progress.sent, signal);
   return { fileId: link.file_id, format };
 }
 
@@ -61,7 +60,7 @@ export function register(uploaded: Uploaded, name: string, key: string): Promise
 
 /** `fetch` does not say how much of a body has been sent. */
 function put(
-  link: Schemas["UploadLink"], file: File, onProgress: OnProgress, signal: AbortSignal,
+  link: Schemas["UploadLink"], file: File, sent: Progress["sent"], signal: AbortSignal,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -69,7 +68,7 @@ function put(
     signal.addEventListener("abort", stop, { once: true });
     request.open("PUT", link.upload_url);
     if (link.content_type !== undefined) request.setRequestHeader("content-type", link.content_type);
-    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.upload.onprogress = (event) => sent(event.loaded);
     request.onload = () => (request.status < 300 ? resolve() : reject(refusal(request)));
     request.onerror = () => reject(new Error("the connection broke while the file was sent"));
     request.onabort = () => reject(signal.reason);

@@ -13,7 +13,7 @@ import { bytes, percent } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
 import { Status } from "../part/status.tsx";
 import { LARGEST_SHOWN, SHOWN } from "../part/structure.tsx";
-import { type Row, type Sending, Uploads } from "../part/uploads.tsx";
+import { isOfName, type Row, type Sending, Uploads } from "../part/uploads.tsx";
 import { useHasEntries } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
@@ -43,7 +43,7 @@ export default function Files() {
       <ul className="plain-list uploads">{sending.rows.map((row) => <UploadRow key={row.id} row={row} sending={sending} />)}</ul>
     </section>}
     {hasEntries && <PublicEntry />}
-    <FileTable />
+    <FileTable sending={sending} />
   </div>;
 }
 
@@ -71,7 +71,7 @@ function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
   const [isShown, show] = useState(false);
   const format = SHOWN.find((known) => file.name.toLowerCase().endsWith(`.${known}`));
   const canTryAgain = state === "failed" && !(error instanceof Unfit) && !(error instanceof Refused && error.status === 422);
-  const canRename = uploaded !== undefined && error instanceof Refused && error.detail.some(({ loc }) => loc[1] === "name");
+  const canRename = uploaded !== undefined && isOfName(error);
   return <li className="stack">
     <div className="spread">
       <span><strong>{file.name}</strong> <span className="quiet">{bytes(file.size)}</span></span>
@@ -137,7 +137,7 @@ function PublicEntry() {
   </details>;
 }
 
-function FileTable() {
+function FileTable({ sending }: { sending: Sending }) {
   const paging = usePaging();
   const [deleted, setDeleted] = useState<FileRecord>();
   const files = useQuery({
@@ -149,7 +149,9 @@ function FileTable() {
   });
   if (files.error) return <Failure error={files.error} again={() => void files.refetch()} />;
   if (!files.data) return <p className="quiet">Loading…</p>;
-  if (files.data.items.length === 0 && paging.isFirst) return <p className="quiet">There is no file yet.</p>;
+  // What this window still sends, or could not register, has a row above.
+  const items = files.data.items.filter(({ file_id }) => !sending.rows.some(({ fileId, state }) => fileId === file_id && state !== "done"));
+  if (items.length === 0 && paging.isFirst) return <p className="quiet">There is no file yet.</p>;
   return <>
     <table>
       <thead>
@@ -163,9 +165,10 @@ function FileTable() {
           <th scope="col"><span className="unseen">What to do</span></th>
         </tr>
       </thead>
-      <tbody>{files.data.items.map((file) => <tr key={file.file_id}>
+      <tbody>{items.map((file) => <tr key={file.file_id}>
         <td>
-          <a href={address("file", { file_id: file.file_id })}>{file.name}</a>
+          <a href={address("file", { file_id: file.file_id })}>{isUnregistered(file) ? "Unfinished upload" : file.name}</a>
+          {isUnregistered(file) && <div className="small quiet">It was not registered. Send it once more; this is gone an hour after it began.</div>}
           {file.status !== "ready" && <div className="small only-narrow"><Status status={file.status} /></div>}
           {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
         </td>
@@ -182,12 +185,17 @@ function FileTable() {
   </>;
 }
 
+/** What has been sent, or was to be, and has no name yet. */
+function isUnregistered({ status, name, file_id }: FileRecord): boolean {
+  return status === "pending" && name === file_id;
+}
+
 function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => void }) {
   const use = useOf(file);
   return <span className="end">
     {use && <a href={address("system_new", use.given)}>{use.name}</a>}
     {file.status === "ready" && <a className="wide" href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
-    <button className="plain danger" aria-label={`Delete ${file.name}`} onClick={onDelete}>Delete…</button>
+    <button className="plain danger" aria-label={`Delete ${isUnregistered(file) ? "unfinished upload" : file.name}`} onClick={onDelete}>Delete…</button>
   </span>;
 }
 

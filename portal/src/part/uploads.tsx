@@ -14,6 +14,8 @@ export type Row = {
   sent: number;
   state: "waits" | "sends" | "registers" | "done" | "failed";
   error?: Error;
+  /** The file that its content belongs to, from when that is pending. */
+  fileId?: string;
   /** There once the content has arrived. */
   uploaded?: Uploaded;
   key: string;
@@ -50,21 +52,36 @@ function useSending(): Sending {
   const run = async (row: Row) => {
     const stop = new AbortController();
     stops.current.set(row.id, stop);
+    let { uploaded, fileId } = row;
     try {
-      let { uploaded } = row;
       change(row.id, uploaded ? { state: "registers" } : { state: "sends", sent: 0 });
       // It knows formats, which the first page has no need of.
       const { register, upload } = await import("../api/upload.ts");
-      uploaded ??= await upload(row.file, (sent) => change(row.id, { sent }), stop.signal);
+      uploaded ??= await upload(row.file, {
+        begun: (id) => change(row.id, { fileId: (fileId = id) }),
+        sent: (sent) => change(row.id, { sent }),
+      }, stop.signal);
       change(row.id, { state: "registers", uploaded });
       await register(uploaded, row.name, row.key);
       change(row.id, { state: "done" });
       void queries.invalidateQueries({ queryKey: ["files"] });
     } catch (error) {
-      if (stop.signal.aborted) setRows((before) => before.filter(({ id }) => id !== row.id));
-      else change(row.id, { state: "failed", error: error instanceof Error ? error : new Error(String(error)) });
+      const failed = error instanceof Error ? error : new Error(String(error));
+      const isUseless = uploaded === undefined || isRefusedForGood(failed) || (stop.signal.aborted && isRefused(failed));
+      setRows((before) => before.flatMap((other): Row[] => {
+        if (other.id !== row.id) return [other];
+        const { uploaded: _sent, ...rest } = other;
+        return stop.signal.aborted ? [] : [{ ...(isUseless ? rest : other), state: "failed", error: failed }];
+      }));
+      if (fileId !== undefined && isUseless) void forget(fileId);
     }
     stops.current.delete(row.id);
+  };
+  /** What was not registered stays in the list under no name otherwise. */
+  const forget = async (fileId: string) => {
+    const { discard } = await import("../api/upload.ts");
+    await discard(fileId);
+    await queries.invalidateQueries({ queryKey: ["files"] });
   };
   const isBusy = rows.some(({ state }) => state === "sends" || state === "registers");
   const waiting = rows.find(({ state }) => state === "waits");
@@ -96,17 +113,26 @@ function useSending(): Sending {
       if (stop) return stop.abort();
       const left = rows.find((row) => row.id === id);
       setRows((before) => before.filter((row) => row.id !== id));
-      if (left) void discardRefused(left).then(() => queries.invalidateQueries({ queryKey: ["files"] }));
+      // Where the answer was lost, it may be a file by now.
+      if (left?.uploaded && isRefused(left.error)) void forget(left.uploaded.fileId);
     },
     rename: (id, name) => wait(id, { name, key: newKey() }),
-    again: (id) => wait(id, {}),
+    // What is sent anew is another registration.
+    again: (id) => wait(id, rows.some((row) => row.id === id && !row.uploaded) ? { key: newKey() } : {}),
     tidy: () => setRows((before) => before.filter(({ state }) => state !== "done")),
   };
 }
 
-/** What was sent and refused stays under no name in the list. Where the answer was lost, it may be a file by now. */
-async function discardRefused({ uploaded, error }: Row): Promise<void> {
-  if (!uploaded || !(error instanceof Refused) || error.status >= 500) return;
-  const { discard } = await import("../api/upload.ts");
-  await discard(uploaded.fileId);
+/** Whether the name is refused under which it was to be registered: with another it is taken. */
+export function isOfName(error: Error | undefined): boolean {
+  return error instanceof Refused && error.detail.some(({ loc }) => loc[1] === "name");
+}
+
+function isRefused(error: Error | undefined): boolean {
+  return error instanceof Refused && error.status < 500;
+}
+
+/** Whether what was sent is of no use, whatever is done. */
+function isRefusedForGood(error: Error): boolean {
+  return error instanceof Refused && error.status === 422 && !isOfName(error);
 }
