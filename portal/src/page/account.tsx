@@ -7,7 +7,7 @@ import { Input, textOf } from "../part/input.tsx";
 import { Keys } from "../part/keys.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
 import { bytes, hours, number } from "../part/number.ts";
-import { SHORTEST, unlike } from "../part/password.ts";
+import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
 import { SESSIONS, Sessions } from "../part/sessions.tsx";
 import { USAGE } from "../part/usage.ts";
 import { Used } from "../part/used.tsx";
@@ -51,13 +51,13 @@ function Password() {
   const refused = wrongIn(change.error);
   return <section className="panel stack" aria-labelledby="password">
     <h2 id="password">Password</h2>
-    <form className="stack" onSubmit={submit} noValidate>
-      <Input label="Present password" name="password" type="password" autoComplete="current-password" maxLength={200}
+    <form className="stack" onSubmit={submit}>
+      <Input label="Present password" name="password" type="password" autoComplete="current-password" longest={LONGEST}
         wrong={refused?.password} />
-      <Input label="New password" name="new_password" type="password" autoComplete="new-password" maxLength={200}
+      <Input label="New password" name="new_password" type="password" autoComplete="new-password" longest={LONGEST}
         help={`${SHORTEST} characters or more. All other sessions end with the old one.`}
         wrong={typedWrong ?? refused?.new_password} />
-      <Input label="New password again" name="again" type="password" autoComplete="new-password" maxLength={200} />
+      <Input label="New password again" name="again" type="password" autoComplete="new-password" longest={LONGEST} />
       {change.error && !refused && <Failure error={change.error} />}
       {change.isSuccess && <Notice><p>The password is changed, and every other session has ended.</p></Notice>}
       <div className="end"><button className="main" aria-busy={change.isPending}>Change the password</button></div>

@@ -5,7 +5,7 @@ import { type FormEvent, useState } from "react";
 import { expectData, molbox } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
-import { SHORTEST, unlike } from "../part/password.ts";
+import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
 import { useSignedIn } from "../part/session.ts";
 import { fragment, goToStart } from "../routes.ts";
 
@@ -33,10 +33,10 @@ export default function Invitation() {
     <h1>Choose a password</h1>
     {token === "" ? <Notice kind="bad">
       This address lacks its end, after <code>#</code>. Open the link of the invitation as it was given.
-    </Notice> : <form className="panel stack" onSubmit={submit} noValidate>
-      <Input label="Password" name="password" type="password" autoComplete="new-password" autoFocus maxLength={200}
+    </Notice> : <form className="panel stack" onSubmit={submit}>
+      <Input label="Password" name="password" type="password" autoComplete="new-password" autoFocus longest={LONGEST}
         help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong} />
-      <Input label="The same again" name="again" type="password" autoComplete="new-password" maxLength={200} />
+      <Input label="The same again" name="again" type="password" autoComplete="new-password" longest={LONGEST} />
       {accept.error && <Failure error={accept.error} />}
       <div className="end"><button className="main" aria-busy={accept.isPending}>Set the password and sign in</button></div>
     </form>}

@@ -116,8 +116,8 @@ function NewAccount({ onClose }: { onClose: () => void }) {
   if (create.data) return <Link made={create.data} onClose={onClose} />;
   const wrong = inWords(create.error, "account");
   return <Dialog title="New account" onClose={onClose}>
-    <form className="stack" onSubmit={submit} noValidate>
-      <Input label="Name" name="account" maxLength={200} required autoFocus wrong={wrong}
+    <form className="stack" onSubmit={submit}>
+      <Input label="Name" name="account" longest={200} aria-required autoFocus wrong={wrong}
         help="It is what its owner signs in with." />
       <Role value="user" />
       {create.error && wrong === undefined && <Failure error={create.error} />}

@@ -1,14 +1,30 @@
 //! An input with its label, what helps to fill it in, and what is wrong with it.
-import { type ComponentProps, type ReactNode, useId } from "react";
+import { type ComponentProps, type FormEvent, type ReactNode, useId, useState } from "react";
 
-type Props = ComponentProps<"input"> & { label: string; help?: ReactNode; wrong?: string | undefined };
+/** `longest` is how many characters are taken; more can be typed, and pasted, so that nothing is cut without a word. */
+type Props = ComponentProps<"input"> & { label: string; help?: ReactNode; wrong?: string | undefined; longest?: number };
 
-export function Input({ label, help, wrong, autoFocus = false, ...input }: Props) {
+export function Input({ label, help, wrong: refused, longest = Infinity, autoFocus = false, ...input }: Props) {
   const id = useId();
+  const [own, say] = useState("");
+  const look = ({ currentTarget: it }: FormEvent<HTMLInputElement>) => {
+    const length = [...it.value].length;
+    it.setCustomValidity(length > longest ? `${length} characters are too many; at most ${longest} are taken.` : "");
+    say(it.validity.customError ? it.validationMessage : "");
+  };
+  // In the language of the page, and at the field; browsers have their own words in a bubble.
+  const invalid = (event: FormEvent<HTMLInputElement>) => {
+    event.preventDefault();
+    const { currentTarget: it } = event;
+    say(it.validity.customError ? it.validationMessage : "Fill this in.");
+    if (it.form?.querySelector("input:invalid") === it) it.focus();
+  };
+  const wrong = own || refused;
   const said = [help !== undefined && `${id}-help`, wrong && `${id}-wrong`].filter(Boolean).join(" ");
   return <div className="field">
     <label htmlFor={id}>{label}</label>
-    <input id={id} autoFocus={autoFocus} data-first={autoFocus || undefined} aria-describedby={said || undefined} aria-invalid={wrong ? true : undefined} {...input} />
+    <input id={id} autoFocus={autoFocus} data-first={autoFocus || undefined} aria-describedby={said || undefined} aria-invalid={wrong ? true : undefined}
+      onInput={look} onInvalid={invalid} {...input} />
     {help !== undefined && <small id={`${id}-help`}>{help}</small>}
     {wrong && <small id={`${id}-wrong`} className="wrong">{wrong}</small>}
   </div>;

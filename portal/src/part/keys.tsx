@@ -55,6 +55,7 @@ const TERMS: [name: string, days: number | undefined][] = [
 
 function NewKey({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
+  const [wrong, setWrong] = useState<string>();
   const create = useMutation({
     mutationFn: (body: Schemas["KeyRequest"]) => expectData(molbox.POST("/submit/key", { body })),
     onSuccess: () => queries.invalidateQueries({ queryKey: KEYS }),
@@ -62,14 +63,17 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
+    const name = textOf(data, "name").trim();
+    setWrong(name === "" ? "Blanks alone are no name." : undefined);
+    if (name === "") return;
     const days = TERMS[Number(textOf(data, "term"))]?.[1];
-    if (!create.isPending) create.mutate({ name: textOf(data, "name").trim(), ...(days !== undefined && { days }) });
+    if (!create.isPending) create.mutate({ name, ...(days !== undefined && { days }) });
   };
   if (create.data) return <ShownOnce made={create.data} onClose={onClose} />;
   return <Dialog title="New key" onClose={onClose}>
     <form className="stack" onSubmit={submit}>
-      <Input label="Name" name="name" help="What it is for, or where it lies: laptop, nightly replicas." maxLength={100}
-        pattern=".*\S.*" required autoFocus />
+      <Input label="Name" name="name" help="What it is for, or where it lies: laptop, nightly replicas." longest={100}
+        required autoFocus wrong={wrong} />
       <div className="field">
         <label htmlFor="term">Expires</label>
         <select id="term" name="term" defaultValue={1}>

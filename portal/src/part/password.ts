@@ -2,6 +2,7 @@
 
 /** Characters; the document's `Password` has the same. */
 export const SHORTEST = 12;
+export const LONGEST = 200;
 
 /** What is wrong with a password that was typed twice. */
 export function unlike(password: string, again: string): string | undefined {

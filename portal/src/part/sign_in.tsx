@@ -44,9 +44,9 @@ export function SignInForm({ account = "", done }: { account?: string; done: (se
       This page comes over a connection that others can read: the password as well. Ask for an address with https.
     </Notice>}
     <Input label="Name" name="account" defaultValue={account} autoComplete="username" autoFocus={account === ""}
-      autoCapitalize="none" spellCheck={false} maxLength={200} required />
+      autoCapitalize="none" spellCheck={false} longest={200} required />
     <Input label="Password" name="password" type="password" autoComplete="current-password"
-      autoFocus={account !== ""} maxLength={200} required />
+      autoFocus={account !== ""} longest={200} required />
     {signIn.error && <Failure error={signIn.error} />}
     <div className="end"><button className="main" aria-busy={signIn.isPending}>Sign in</button></div>
     {ways.data?.oidc_label !== undefined
