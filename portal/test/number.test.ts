@@ -3,12 +3,9 @@ import { test } from "node:test";
 
 import { columnOf, hours, moment, number, roughly, significant, tickLabels, toFemtosecond } from "../src/part/number.ts";
 
-/** As the browsers of these tests write them, whatever this machine does. */
+/** As the sentences around them have them, whatever this machine speaks. */
 function plain(text: string): number {
-  const parts = new Intl.NumberFormat().formatToParts(1234567.5);
-  const group = parts.find(({ type }) => type === "group")?.value ?? ",";
-  const decimal = parts.find(({ type }) => type === "decimal")?.value ?? ".";
-  return Number(text.replaceAll(group, "").replace(decimal, "."));
+  return Number(text.replaceAll(",", ""));
 }
 
 test("a number loses no digit before its point", () => {

@@ -75,6 +75,11 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted 
   </figure>;
 }
 
+/** A number of the legend. */
+function value(_: uPlot, of: number | null): string {
+  return of === null ? "–" : number(of, 5);
+}
+
 function dataOf(lines: readonly Line[]): uPlot.AlignedData {
   return aligned(lines);
 }
@@ -101,11 +106,12 @@ function optionsOf(target: HTMLElement, { x, y, lines, isHistogram, isDotted }: 
       { ...axis, size: 72, values: (_, values) => tickLabels(values) },
     ],
     series: [
-      { label: withUnit(x) },
+      { label: withUnit(x), value },
       ...lines.map((line, i) => ({
         label: lines.length > 1 ? line.name : withUnit(y),
         stroke: colourOf(target, lines.length > 1 ? `--series-${(i % 8) + 1}` : "--accent"),
         width: 1.3,
+        value,
         ...(isDotted ? { paths: () => null, points: { show: true, size: 4 } } : { points: { show: (plot: uPlot, nth: number) => countOf(plot.data[nth]) < 2 } }),
         ...(bars ? { paths: bars, fill: colourOf(target, "--accent-soft"), points: { show: false } } : {}),
       })),

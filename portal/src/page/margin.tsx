@@ -12,7 +12,7 @@ import { HISTORY, MARGIN } from "../form/groups.ts";
 import { focusOnWrong, useFocusOnWrong, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
-import { columnOf, number } from "../part/number.ts";
+import { columnOf, LANGUAGE, number } from "../part/number.ts";
 
 type Format = Schemas["DataFormat"];
 type Request = Schemas["MarginJobRequest"];
@@ -305,7 +305,7 @@ function Bar({ share }: { share: number }) {
 }
 
 function amount(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }).format(value);
+  return new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 }).format(value);
 }
 
 async function reportOf({ format, body }: Asked): Promise<Report> {

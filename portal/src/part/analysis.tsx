@@ -22,7 +22,7 @@ import { WrongAtTop } from "../form/wrong.tsx";
 import { Cancellation, Deletion } from "./deletion.tsx";
 import { nameOf } from "./job.tsx";
 import { Failure, Notice } from "./notice.tsx";
-import { columnOf, number, significant, toFemtosecond } from "./number.ts";
+import { columnOf, LANGUAGE, number, significant, toFemtosecond } from "./number.ts";
 import { Status } from "./status.tsx";
 import { FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "./task.tsx";
 import { When } from "./when.tsx";
@@ -69,7 +69,7 @@ export function Analyses({ subject }: { subject: Subject }) {
       Analysis
       <select className="short" value={shown?.analysis_id} onChange={(event) => choose(event.target.value)}>
         {analyses.map((analysis) => <option key={analysis.analysis_id} value={analysis.analysis_id}>
-          {analysis.status}, {new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(analysis.created_at))}
+          {analysis.status}, {new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(analysis.created_at))}
         </option>)}
       </select>
     </label>}

@@ -1,22 +1,25 @@
-//! Numbers as people read them, in the language of their browser.
+//! Numbers as people read them.
+
+/** The language of the portal: numbers and dates are written as its sentences are, whatever the browser speaks. */
+export const LANGUAGE = "en-GB";
 
 /** Digits of what is estimated. */
 export const ROUGH = 2;
 
-const whole = new Intl.NumberFormat();
-const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const whole = new Intl.NumberFormat(LANGUAGE);
+const share = new Intl.NumberFormat(LANGUAGE, { style: "percent", maximumFractionDigits: 0 });
 
 const MOST_DECIMALS = 8;
 
 /** With at most so many significant digits, and all of those before the point. */
 export function number(value: number, digits = 4): string {
   if (Number.isInteger(value) || Math.abs(value) >= 10 ** (digits - 1)) return whole.format(Math.round(value));
-  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: digits }).format(value);
+  return new Intl.NumberFormat(LANGUAGE, { maximumSignificantDigits: digits }).format(value);
 }
 
 /** A number that is known to within a few per cent. */
 export function roughly(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: ROUGH }).format(value);
+  return new Intl.NumberFormat(LANGUAGE, { maximumSignificantDigits: ROUGH }).format(value);
 }
 
 /**
@@ -28,7 +31,7 @@ export function columnOf(values: readonly unknown[], rounded = significant(4)): 
   const decimals = Math.max(0, ...numbers.map((value) => decimalsOf(rounded(value))));
   // Beside very small numbers the others would have digits that do not matter.
   if (decimals > MOST_DECIMALS) return (value) => number(rounded(value), MOST_DECIMALS);
-  const format = new Intl.NumberFormat(undefined, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const format = new Intl.NumberFormat(LANGUAGE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   return (value) => format.format(value);
 }
 
@@ -55,7 +58,7 @@ export function counted(count: number, what: string): string {
 
 /** A time of a trajectory, however long that is: with its decimals, to a femtosecond of ps. */
 export function moment(ps: number): string {
-  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 3 }).format(ps);
+  return new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 3 }).format(ps);
 }
 
 /** Ticks of an axis: with as many decimals as their distance needs to tell them apart. */
@@ -63,7 +66,7 @@ export function tickLabels(values: readonly number[]): string[] {
   const [first = 0, second = first + 1] = values;
   const decimals = Math.ceil(-Math.log10(Math.abs(second - first)) - 1e-9);
   if (!(decimals <= MOST_DECIMALS)) return values.map((value) => number(value, MOST_DECIMALS));
-  const format = new Intl.NumberFormat(undefined, { maximumFractionDigits: Math.max(0, decimals) + 1 });
+  const format = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: Math.max(0, decimals) + 1 });
   return values.map((value) => format.format(value));
 }
 
@@ -81,7 +84,7 @@ export function bytes(size: number, digits = 3): string {
     size /= 1000;
     step += 1;
   }
-  return new Intl.NumberFormat(undefined, {
+  return new Intl.NumberFormat(LANGUAGE, {
     // The short form of a byte has no plural.
     style: "unit", unit: UNITS[step] ?? "byte", unitDisplay: step === 0 ? "long" : "short", maximumSignificantDigits: digits,
   }).format(size);
@@ -89,13 +92,13 @@ export function bytes(size: number, digits = 3): string {
 
 /** Hours of a limit, to a tenth. */
 export function hours(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 }).format(value);
+  return new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 1 }).format(value);
 }
 
 /** A time span in its two largest units. */
 export function duration(seconds: number): string {
   const unit = (value: number, name: string) =>
-    new Intl.NumberFormat(undefined, { style: "unit", unit: name, unitDisplay: "short" }).format(value);
+    new Intl.NumberFormat(LANGUAGE, { style: "unit", unit: name, unitDisplay: "short" }).format(value);
   if (seconds < 60) return unit(Math.ceil(seconds), "second");
   const minutes = Math.ceil(seconds / 60);
   if (minutes < 60) return unit(minutes, "minute");

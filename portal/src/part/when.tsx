@@ -1,9 +1,11 @@
 //! A time as people say it, exact where one points at it.
 import { useEffect, useState } from "react";
 
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+import { LANGUAGE } from "./number.ts";
+
+const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
+const date = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
+const exact = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "full", timeStyle: "long" });
 const DAY_S = 86_400;
 
 /** `at` is a time of the service, RFC 3339. */
