@@ -467,6 +467,28 @@ export class Stage {
     this.#plugin.managers.camera.reset(undefined, 0);
   }
 
+  /** Turns what is shown to the right and downwards, in radians, about the middle of the picture. */
+  turn(across: number, down: number): void {
+    const camera = this.#plugin.canvas3d?.camera;
+    if (!camera) return;
+    const { position, target, up } = camera.getSnapshot();
+    const from = Vec3.sub(Vec3(), position, target);
+    const side = Vec3.normalize(Vec3(), Vec3.cross(Vec3(), up, from));
+    // The molecule stays, and the eye goes the other way about it.
+    const about = Mat4.mul(Mat4(), Mat4.fromRotation(Mat4(), -across, up), Mat4.fromRotation(Mat4(), -down, side));
+    camera.setState({
+      position: Vec3.add(Vec3(), target, Vec3.transformMat4(Vec3(), from, about)), up: Vec3.transformMat4(Vec3(), up, about),
+    }, 0);
+  }
+
+  /** Comes nearer, to this part of the distance, or goes away. */
+  zoom(part: number): void {
+    const camera = this.#plugin.canvas3d?.camera;
+    if (!camera) return;
+    const { position, target } = camera.getSnapshot();
+    camera.setState({ position: Vec3.scaleAndAdd(Vec3(), target, Vec3.sub(Vec3(), position, target), part) }, 0);
+  }
+
   /** What is on the canvas as a picture, on white. */
   async picture(): Promise<Blob> {
     this.#background(Color(0xffffff));

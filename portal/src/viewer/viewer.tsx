@@ -1,5 +1,5 @@
 //! A structure to look at, alone or moving, and what can be done with it.
-import { useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 
 import { Refused } from "../api/client.ts";
 import { save } from "../chart/save.ts";
@@ -71,6 +71,8 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   const [isFound, find] = useState<boolean>();
   const [error, fail] = useState<Error>();
   const [tries, setTries] = useState(0);
+  const playing = useRef<Playing>(undefined);
+  const keys = useId();
   useEffect(() => {
     const place = target.current;
     if (!place) return;
@@ -159,17 +161,25 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
     if (stage) save(`${name}.png`, await stage.picture());
   };
   const mask = hasMasks ? maskOf(parts) : "";
-  return <section className="stack" aria-label="Structure">
+  const hasFrames = dcd !== undefined && dcd.frames > 1;
+  const onKey = (event: KeyboardEvent) => {
+    if (!stage || !isForPicture(event) || !didByKey(event, stage, playing.current)) return;
+    // The page would scroll, and Mol* has keys of its own where the mouse is over it.
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return <section className="stack" aria-label="Structure" onKeyDown={onKey}>
     <div className="stage" hidden={error !== undefined}>
-      <div ref={target} role="img" data-shown={shown !== undefined} data-clicks={clicks}
+      <div ref={target} role="img" tabIndex={0} aria-describedby={keys} data-shown={shown !== undefined} data-clicks={clicks}
         aria-label={shown ? `Structure of ${number(shown.atoms)} atoms` : "Structure"} />
       {!shown && <p className="quiet">Loading…</p>}
+      <small id={keys} className="keys">{hasFrames && FRAME_KEYS} {VIEW_KEYS}</small>
     </div>
     {error && <Notice kind="bad">
       <p>{wordsOf(error)}</p>
       <p><button type="button" onClick={again}>Start the viewer again</button></p>
     </Notice>}
-    {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} first={firstFrame} />}
+    {!error && stage && dcd && hasFrames && <Player stage={stage} dcd={dcd} first={firstFrame} playing={playing} />}
     {!error && isFound !== undefined && residues && <p role="status" className="small quiet">
       {isFound ? "Marked: " : "Not in this picture: "}{residuesOf(residues)}.
     </p>}
@@ -193,6 +203,35 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   </section>;
 }
 
+const FRAME_KEYS = "← and →: a frame back and on; Home and End: the first and the last; space: play and pause.";
+const VIEW_KEYS = "Shift and arrows turn the molecule, + and − come nearer and go away, 0 shows all.";
+const TURN = Math.PI / 12;
+const NEARER = 0.8;
+
+/** Whether a key is none of a control's own, nor of the browser's. */
+function isForPicture({ target, key, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean {
+  if (ctrlKey || metaKey || altKey || !(target instanceof Element) || target.matches("input, select, textarea")) return false;
+  return key !== " " || target.matches("[role=img]");
+}
+
+/** Does what a key stands for; false when it stands for nothing. */
+function didByKey({ key, shiftKey }: KeyboardEvent, stage: Stage, playing: Playing | undefined): boolean {
+  const deeds: Record<string, (() => void) | undefined> = shiftKey
+    ? {
+      ArrowLeft: () => stage.turn(-TURN, 0), ArrowRight: () => stage.turn(TURN, 0),
+      ArrowUp: () => stage.turn(0, -TURN), ArrowDown: () => stage.turn(0, TURN),
+      "+": () => stage.zoom(NEARER), "=": () => stage.zoom(NEARER),
+    }
+    : {
+      ArrowLeft: playing && (() => playing.step(-1)), ArrowRight: playing && (() => playing.step(1)),
+      Home: playing && (() => playing.step(-Infinity)), End: playing && (() => playing.step(Infinity)),
+      " ": playing?.toggle, "+": () => stage.zoom(NEARER), "-": () => stage.zoom(1 / NEARER), "0": () => stage.reset(),
+    };
+  const deed = deeds[key];
+  deed?.();
+  return deed !== undefined;
+}
+
 const MOST_NAMED = 5;
 
 function residuesOf(residues: readonly Residue[]): string {
@@ -206,8 +245,12 @@ const FRAMES_A_SECOND = [5, 10, 25, 60] as const;
 /** A browser that draws slower than this has no graphics card for it. */
 const SLOW_MS = 100;
 
+/** What keys do with the frames. */
+type Playing = { step: (by: number) => void; toggle: () => void };
+type PlayerProps = { stage: Stage; dcd: Dcd; first: number; playing: { current: Playing | undefined } };
+
 /** Plays as fast as it is asked to, and leaves frames out where the machine is slower. */
-function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }) {
+function Player({ stage, dcd, first, playing }: PlayerProps) {
   const [index, setIndex] = useState(0);
   const [isPlaying, play] = useState(false);
   const [rate, setRate] = useState<number>(25);
@@ -264,11 +307,22 @@ function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }
     };
   }, [isPlaying, rate, dcd]);
 
+  useEffect(() => {
+    playing.current = {
+      step: (by) => {
+        play(false);
+        void show(Math.min(dcd.frames - 1, Math.max(0, wanted.current + by)));
+      },
+      toggle: () => play((before) => !before),
+    };
+    return () => void (playing.current = undefined);
+  }, [dcd]);
+
   // Counted from 0, as tables, addresses and requests count them.
   const said = `frame ${number(index)} (0–${number(dcd.frames - 1)})`;
   return <>
     <div className="player">
-      <button type="button" aria-pressed={isPlaying} onClick={() => play(!isPlaying)}>{isPlaying ? "Pause" : "Play"}</button>
+      <button type="button" aria-pressed={isPlaying} title={FRAME_KEYS} onClick={() => play(!isPlaying)}>{isPlaying ? "Pause" : "Play"}</button>
       <input type="range" aria-label="Frame" min={0} max={dcd.frames - 1} value={index}
         aria-valuetext={said} onChange={(event) => void show(Number(event.target.value))} />
       <output className="quiet">{said}</output>
