@@ -10,7 +10,7 @@ import { Dialog } from "./part/dialog.tsx";
 import { IsCut, useEvents } from "./part/events.ts";
 import { useKeptFocus } from "./part/focus.ts";
 import { Failure, NotFound } from "./part/notice.tsx";
-import { type Session, useSession, useSignedIn } from "./part/session.ts";
+import { leave, type Session, useSession, useSignedIn } from "./part/session.ts";
 import { SignInForm } from "./part/sign_in.tsx";
 import { KeepUploads } from "./part/uploads.tsx";
 import {
@@ -71,8 +71,8 @@ export function Shell() {
 function Bar({ page, session }: { page: Page | undefined; session: Session }) {
   const signOut = useMutation({
     mutationFn: () => expectData(molbox.DELETE("/session")),
-    // Nothing of what was shown may be left, also when the session had ended before.
-    onSettled: startAgain,
+    // Also when the session had ended before; a service that does not answer has ended none.
+    onSettled: (_, error) => (!error || error instanceof Refused ? leave() : startAgain()),
   });
   const close = ({ currentTarget }: Clicked<HTMLElement>) => currentTarget.hidePopover();
   return <>

@@ -2,12 +2,12 @@
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
-import { expectData, molbox } from "../api/client.ts";
+import { expectData, molbox, Refused } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
 import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
 import { useSignedIn } from "../part/session.ts";
-import { fragment, goToStart } from "../routes.ts";
+import { address, fragment, goToStart } from "../routes.ts";
 
 export default function Invitation() {
   const [token] = useState(fragment);
@@ -28,12 +28,16 @@ export default function Invitation() {
     setWrong(found);
     if (!found && !accept.isPending) accept.mutate(password);
   };
+  const isUsed = accept.error instanceof Refused && accept.error.detail.some(({ loc }) => loc.at(-1) === "token");
   return <section className="narrow stack">
     <title>Invitation · molbox</title>
     <h1>Choose a password</h1>
     {token === "" ? <Notice kind="bad">
       This address lacks its end, after <code>#</code>. Open the link of the invitation as it was given.
-    </Notice> : <form className="panel stack" onSubmit={submit}>
+    </Notice> : isUsed && accept.error ? <>
+      <Failure error={accept.error} />
+      <p>Whoever has chosen a password already can <a href={address("jobs")}>sign in</a>.</p>
+    </> : <form className="panel stack" onSubmit={submit}>
       <Input label="Password" name="password" type="password" autoComplete="new-password" autoFocus longest={LONGEST}
         help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong} />
       <Input label="The same again" name="again" type="password" autoComplete="new-password" longest={LONGEST} />

@@ -2,7 +2,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, useEffect } from "react";
 
-import { baseUrl, expectData, molbox } from "../api/client.ts";
+import { baseUrl, expectData, molbox, Refused } from "../api/client.ts";
 import { fragment, here, isReadable } from "../routes.ts";
 import { Input, textOf } from "./input.tsx";
 import { Failure, Notice } from "./notice.tsx";
@@ -48,6 +48,8 @@ export function SignInForm({ account = "", done }: { account?: string; done: (se
     <Input label="Password" name="password" type="password" autoComplete="current-password"
       autoFocus={account !== ""} longest={200} required />
     {signIn.error && <Failure error={signIn.error} />}
+    {signIn.error instanceof Refused && signIn.error.status === 401
+      && <p className="small quiet">If both are right, the account may have been disabled: ask whoever runs this service.</p>}
     <div className="end"><button className="main" aria-busy={signIn.isPending}>Sign in</button></div>
     {ways.data?.oidc_label !== undefined
       && <Elsewhere label={ways.data.oidc_label} isInPlace={account === ""} done={done} />}

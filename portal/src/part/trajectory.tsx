@@ -28,6 +28,7 @@ export function FileTrajectory({ file }: { file: FileRecord }) {
     queryFn: async () => (await namedFile(wanted)) ?? null,
     enabled: wanted !== "",
   });
+  const isMissing = wanted !== "" && topology === null;
   const hasPicture = topology && PICTURED.includes(topology.format);
   return <>
     <section className="panel stack">
@@ -35,10 +36,10 @@ export function FileTrajectory({ file }: { file: FileRecord }) {
       <div className="field">
         <label htmlFor="topology">Structure with the names of its atoms</label>
         <input id="topology" list="topologies" value={typed} onChange={(event) => type(event.target.value)} spellCheck={false}
-          autoComplete="off" placeholder="A file, by its name" aria-describedby="topology-help" />
+          autoComplete="off" placeholder="A file, by its name" aria-describedby="topology-help" aria-invalid={isMissing || undefined} />
         <datalist id="topologies">{suggested?.map(({ file_id, name }) => <option key={file_id} value={name} />)}</datalist>
         <small id="topology-help">
-          {wanted !== "" && topology === null && <strong className="wrong">There is no such file of a structure. </strong>}
+          <strong role="status" className="wrong">{isMissing && `There is no registered structure ${wanted}. `}</strong>
           A registered file, <code>pdb</code>, <code>cif</code>, <code>gro</code>, <code>prmtop</code> or <code>psf</code>, of as many atoms.
         </small>
       </div>
