@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { join, type Rows, stagesOf } from "../src/chart/stages.ts";
+import { framedOf, join, type Rows, stagesOf } from "../src/chart/stages.ts";
 
 type Job = Parameters<typeof stagesOf>[0];
 
@@ -56,4 +56,17 @@ test("a job that was stopped in its production has the stage in which it was", (
   const whole = stagesOf({ parameters, stages: [...stages, ended("production", 500_000)], ...times });
   assert.equal(whole.length, 3);
   assert.deepEqual(stagesOf({ parameters, finished_at: times.finished_at }), [], "it was cancelled before it began");
+});
+
+test("no frames are asked for before there can be one", () => {
+  const stages = [ended("minimization", 10), { ...ended("equilibration_1", 50_000), frames: 4 }, ended("equilibration_2", 100_000)];
+  const at = (step: number, traj_freq = 500): Job => ({
+    parameters: { ...parameters, production: { time: 1, traj_freq } }, stages, progress: { fraction: 0.5, stage: "production", step },
+  });
+  assert.deepEqual(framedOf(at(499)), ["equilibration_1"]);
+  assert.deepEqual(framedOf(at(500)), ["equilibration_1", "production"]);
+  assert.deepEqual(framedOf(at(500, 0)), ["equilibration_1"], "none is written");
+  assert.deepEqual(framedOf({ ...at(0), started_at: "2026-01-01T00:00:00Z", finished_at: "2026-01-01T01:00:00Z" }), ["equilibration_1", "production"], "the record does not tell");
+  const extended = at(0);
+  assert.deepEqual(framedOf({ ...extended, stages: [...stages, { ...ended("production", 500_000), frames: 9 }] }), ["equilibration_1", "production"]);
 });

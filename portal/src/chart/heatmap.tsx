@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "react";
 
 import { number } from "../part/number.ts";
 import { savePng, saveSvg } from "./save.ts";
+import { useFileName } from "./subject.ts";
 import { FULL, svgOfSquares } from "./svg.ts";
 import type { Matrix } from "./table.ts";
 
@@ -15,7 +16,7 @@ export function Heatmap({ matrix }: { matrix: Matrix }) {
   useEffect(() => {
     if (canvas.current) draw(canvas.current, matrix);
   }, [matrix]);
-  const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
+  const fileName = useFileName(title);
   const figure = () => svgOfSquares(matrix, canvas.current?.toDataURL() ?? "");
   const withUnit = (value: number) => (unit === "" ? number(value, 3) : `${number(value, 3)} ${unit}`);
   return <figure className="chart">

@@ -7,6 +7,7 @@ import { number, tickLabels } from "../part/number.ts";
 import { aligned, columnsOf } from "./aligned.ts";
 import { renew } from "./renew.ts";
 import { saveCsv, savePng, saveSvg } from "./save.ts";
+import { useFileName } from "./subject.ts";
 import { type Line, type Plot, svgOf, withUnit } from "./svg.ts";
 
 type Props = Plot & {
@@ -55,7 +56,7 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted 
   }, [lines]);
 
   const last = lines.length === 1 && !isHistogram ? lines[0]?.y.at(-1) : undefined;
-  const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
+  const fileName = useFileName(title);
   const inFile = isThinned ? { ...y, name: `${y.name}, thinned` } : y;
   const picture = () => svgOf({ title, x, y, lines, isHistogram, isDotted });
   return <figure className="chart">

@@ -42,7 +42,14 @@ export function stagesOf({ parameters, stages = [], progress, started_at, finish
 /** Those that may have frames: of the one that runs, or in which the job has stopped, the record does not tell. */
 export function framedOf(job: Job): string[] {
   const frames = new Map((job.stages ?? []).map(({ name, frames }) => [name, frames]));
-  return stagesOf(job).map(({ name }) => name).filter((name) => frames.get(name) !== 0);
+  return stagesOf(job).map(({ name }) => name).filter((name) => (frames.has(name) ? frames.get(name) !== 0 : mayHaveFrames(job, name)));
+}
+
+/** Whether a stage that has not ended has come to its first frame. To ask before would be refused. */
+function mayHaveFrames({ parameters: { equilibration, production }, progress, finished_at }: Job, name: string): boolean {
+  const every = name === "production" ? production?.traj_freq : equilibration?.[Number(name.split("_").at(-1)) - 1]?.traj_freq;
+  if (every === 0) return false;
+  return finished_at !== undefined || every === undefined || every === null || (progress?.stage === name && (progress.step ?? 0) >= every);
 }
 
 /** A stage in words. */

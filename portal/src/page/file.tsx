@@ -47,7 +47,7 @@ export default function FilePage({ given: { file_id }, search }: PageProps<"file
           <dt>format</dt><dd>{file.format}</dd>
           {file.size_bytes !== undefined && <><dt>size</dt><dd>{bytes(file.size_bytes)}</dd></>}
           {file.pdb_id !== undefined && <><dt>entry</dt><dd>{file.pdb_id}</dd></>}
-          <dt>registered</dt><dd><When at={file.created_at} /></dd>
+          <dt>registered</dt><dd><When at={file.created_at} isExact /></dd>
           {file.sha256 !== undefined && <><dt>SHA-256</dt><dd className="mono">{file.sha256}</dd></>}
         </dl>
         {file.warnings?.map(({ message }, i) => <Notice key={i} kind="waiting"><p>{message}</p></Notice>)}

@@ -8,6 +8,7 @@ import { hasEnded, systemView } from "../api/task.ts";
 import { selectionOf, soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
 import { JobCharts } from "../chart/job.tsx";
 import { framedOf, stageWords } from "../chart/stages.ts";
+import { Subject } from "../chart/subject.ts";
 import { Excerpt } from "../part/excerpt.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
@@ -45,7 +46,7 @@ export default function JobPage({ given: { job_id }, search }: PageProps<"job">)
         <Warnings warnings={job.warnings} />
       </div>
       <div className="stack">
-        <JobCharts job={job} />
+        <Subject value={nameOf(job)}><JobCharts job={job} /></Subject>
         <Parameters job={job} onRestraint={mark} />
         <Citations citations={job.citations} />
       </div>
@@ -132,10 +133,10 @@ function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string
       <dt>system</dt>
       <dd><a className="mono" href={address("system", { system_id: job.box_id })}>{job.box_id}</a></dd>
       <dt>submitted</dt>
-      <dd><When at={job.created_at} /></dd>
-      {job.started_at !== undefined && <><dt>started</dt><dd><When at={job.started_at} /></dd></>}
-      {job.finished_at !== undefined && <><dt>ended</dt><dd><When at={job.finished_at} /></dd></>}
-      {job.expires_at !== undefined && <><dt>will be deleted</dt><dd className="bad"><When at={job.expires_at} />: download what you need</dd></>}
+      <dd><When at={job.created_at} isExact /></dd>
+      {job.started_at !== undefined && <><dt>started</dt><dd><When at={job.started_at} isExact /></dd></>}
+      {job.finished_at !== undefined && <><dt>ended</dt><dd><When at={job.finished_at} isExact /></dd></>}
+      {job.expires_at !== undefined && <><dt>will be deleted</dt><dd className="bad"><When at={job.expires_at} isExact />: download what you need</dd></>}
       {job.platform !== undefined && <><dt>platform</dt><dd>{job.platform}</dd></>}
       {job.engine !== undefined && <><dt>engine</dt><dd>{ENGINES[job.engine] ?? job.engine}</dd></>}
       {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}

@@ -49,9 +49,9 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
         <h2>What was asked for</h2>
         <Settings fields={fields.SystemBuildRequest} values={system.request} without={["box_name"]}>
           <dt>submitted</dt>
-          <dd><When at={system.created_at} /></dd>
-          {system.finished_at !== undefined && <><dt>ended</dt><dd><When at={system.finished_at} /></dd></>}
-          {system.expires_at !== undefined && <><dt>will be deleted</dt><dd className="bad"><When at={system.expires_at} />: download what you need</dd></>}
+          <dd><When at={system.created_at} isExact /></dd>
+          {system.finished_at !== undefined && <><dt>ended</dt><dd><When at={system.finished_at} isExact /></dd></>}
+          {system.expires_at !== undefined && <><dt>will be deleted</dt><dd className="bad"><When at={system.expires_at} isExact />: download what you need</dd></>}
         </Settings>
       </section>
     </div>

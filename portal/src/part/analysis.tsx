@@ -9,6 +9,7 @@ import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
 import { SeriesChart } from "../chart/series.tsx";
 import { States } from "../chart/states.tsx";
+import { fileNameOf, Subject } from "../chart/subject.ts";
 import type { Plot } from "../chart/svg.ts";
 import { matrixOf, plotsOf, selectionsOf, statesOf, type TimeUnit, timeUnitOf } from "../chart/table.ts";
 import { ANALYSIS_SUBMIT } from "../form/code.ts";
@@ -48,7 +49,7 @@ const FORM: Fields = {
 };
 
 /** A trajectory that is analysed, and what goes with it. */
-export type Subject = {
+export type Analysed = {
   name: string;
   /** Which it is, in a request. */
   given: Pick<Request, "job_id" | "allow_unfinished" | "topology" | "trajectory">;
@@ -57,7 +58,7 @@ export type Subject = {
 };
 
 /** What can be measured in a trajectory, and what was. */
-export function Analyses({ subject }: { subject: Subject }) {
+export function Analyses({ subject }: { subject: Analysed }) {
   const [chosen, choose] = useState<string>();
   const all = useAnalyses();
   const analyses = all.data?.filter((analysis) => isOf(analysis, subject));
@@ -73,11 +74,11 @@ export function Analyses({ subject }: { subject: Subject }) {
         </option>)}
       </select>
     </label>}
-    {shown && <Shown analysis={shown} subject={subject} />}
+    {shown && <Subject value={subject.name}><Shown analysis={shown} subject={subject} /></Subject>}
   </>;
 }
 
-function isOf({ job_id, request }: Analysis, { given }: Subject): boolean {
+function isOf({ job_id, request }: Analysis, { given }: Analysed): boolean {
   return given.trajectory === undefined ? job_id === given.job_id : request.trajectory === given.trajectory;
 }
 
@@ -89,7 +90,7 @@ function useAnalyses() {
   });
 }
 
-type NewProps = { subject: Subject; isFirst: boolean; onSubmitted: (analysis_id: string) => void };
+type NewProps = { subject: Analysed; isFirst: boolean; onSubmitted: (analysis_id: string) => void };
 
 function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps) {
   const queries = useQueryClient();
@@ -155,7 +156,7 @@ function maskField(name: string | undefined, typed: Typed, onType: (typed: Typed
   };
 }
 
-type ShownProps = { analysis: Analysis; subject: Subject };
+type ShownProps = { analysis: Analysis; subject: Analysed };
 
 function Shown({ analysis, subject }: ShownProps) {
   const queries = useQueryClient();
@@ -166,7 +167,7 @@ function Shown({ analysis, subject }: ShownProps) {
     onSuccess: () => ask(undefined),
     onSettled: changed,
   });
-  const zip = useMutation({ mutationFn: () => zipOf(analysis.analysis_id) });
+  const zip = useMutation({ mutationFn: () => zipOf(analysis.analysis_id, subject.name) });
   const [asks, ask] = useState<"cancel" | "delete">();
   return <>
     <div className="spread">
@@ -307,7 +308,7 @@ function TablePanel({ table, tables, analysis, job, own, others }: TablePanelPro
     </Suspense>}
     <details open={plots.length === 0 && !matrix}>
       <summary>Numbers</summary>
-      <div className="end"><button onClick={() => saveCsv(table.name, table.columns)}>CSV</button></div>
+      <div className="end"><button onClick={() => saveCsv(fileNameOf(own, table.name), table.columns)}>CSV</button></div>
       <Numbers table={table} />
     </details>
   </section>;
@@ -359,9 +360,9 @@ function cell(value: unknown, format: ((value: number) => string) | undefined): 
   return value === null || value === undefined ? "" : String(value);
 }
 
-async function zipOf(analysis_id: string): Promise<void> {
+async function zipOf(analysis_id: string, of: string): Promise<void> {
   const zip = await expectData(molbox.GET("/retrieve/analysis/{job_id}", {
     params: { path: { job_id: analysis_id } }, headers: { accept: "application/zip" }, parseAs: "blob",
   }));
-  save(`${analysis_id}.zip`, zip);
+  save(`${fileNameOf(of, analysis_id)}.zip`, zip);
 }

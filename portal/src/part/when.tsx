@@ -5,15 +5,20 @@ import { LANGUAGE } from "./number.ts";
 
 const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 const date = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
-const exact = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "full", timeStyle: "long" });
+const exact = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "long" });
 const DAY_S = 86_400;
 
-/** `at` is a time of the service, RFC 3339. */
-export function When({ at, isAhead = false }: { at: string; isAhead?: boolean }) {
+/** `at` is a time of the service, RFC 3339; with `isExact` it can be read without being pointed at. */
+export function When({ at, isAhead = false, isExact = false }: { at: string; isAhead?: boolean; isExact?: boolean }) {
   const now = useMinute();
   // What was expected for a moment that has passed is expected now.
   const then = new Date(isAhead ? Math.max(Date.parse(at), now) : at);
+  if (isExact) return <time dateTime={at}>{exact.format(then)}<span className="quiet">{isRecent(then, now) && `, ${wordsOf(then, now)}`}</span></time>;
   return <time dateTime={at} title={exact.format(then)}>{wordsOf(then, now)}</time>;
+}
+
+function isRecent(then: Date, now: number): boolean {
+  return Math.abs(then.getTime() - now) < 1000 * DAY_S;
 }
 
 function wordsOf(then: Date, now: number): string {
