@@ -109,6 +109,10 @@ test("an invitation sets a password and signs in, once", async () => {
   await page.getByLabel("The same again").fill(PASSWORD);
   await page.getByRole("button", { name: "Set the password" }).click();
   await page.getByRole("alert").waitFor();
+  assert.equal(await page.getByLabel("Password").count(), 0, "it would be refused again");
+  await browser.check("invitation_used");
+  await page.getByRole("link", { name: "sign in" }).click();
+  await page.getByRole("heading", { name: "Jobs" }).waitFor();
   browser.look();
 });
 
@@ -212,8 +216,16 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   }
   const span = await spanOf(4);
   assert.ok(span >= 3000, `${span} ms for four requests: a page that is watched asks once a second at most`);
-  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  const dialog = page.getByRole("dialog", { name: /^Cancel job_/ });
+  await dialog.getByText("What it has written until then stays").waitFor();
+  await browser.check("job_cancel");
+  await dialog.getByRole("button", { name: "Let it go on" }).click();
+  await page.getByRole("status").getByText("running").waitFor();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await dialog.getByRole("button", { name: "Cancel it" }).click();
   await page.getByRole("status").getByText("cancelled").waitFor({ timeout: LONG_MS });
+  assert.equal(await page.evaluate(() => document.activeElement?.closest("main") === null), false, "the focus is not back at the top");
   await page.reload();
   await page.getByRole("status").getByText("cancelled").waitFor();
   await page.getByRole("img", { name: /^temperature/ }).waitFor({ timeout: LONG_MS });
@@ -259,6 +271,56 @@ test("it is changed, runs again, and its frames play", async () => {
   await page.waitForFunction(() => document.querySelector<HTMLInputElement>("input[type=range]")?.value === "8");
   await page.getByRole("button", { name: "Pause" }).click();
   await browser.check("job");
+});
+
+test("frames are played and the molecule is turned by keys, and fields keep theirs", async () => {
+  const picture = page.getByRole("img", { name: /^Structure of/ });
+  const shows = (said: string) => page.waitForFunction((text) => document.querySelector("input[type=range]")?.getAttribute("aria-valuetext")?.startsWith(text), said);
+  await page.getByLabel("Frames a second").focus();
+  for (let stops = 0; stops < 4 && !await picture.evaluate((it) => it === document.activeElement); stops += 1) await page.keyboard.press("Shift+Tab");
+  for (const [key, said] of [["Home", "frame 0 "], ["ArrowRight", "frame 1 "], ["ArrowRight", "frame 2 "], ["ArrowLeft", "frame 1 "], ["End", "frame 9 "]] as const) {
+    await page.keyboard.press(key);
+    await shows(said);
+  }
+  await page.getByText("← and →: a frame back and on").filter({ visible: true }).waitFor();
+  await browser.check("job_keys");
+  await picture.focus();
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Pause" }).waitFor();
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Play" }).waitFor();
+  const seen = () => picture.screenshot();
+  const before = await seen();
+  await page.keyboard.press("Shift+ArrowRight");
+  await page.evaluate(() => new Promise((done) => setTimeout(done, 1000)));
+  assert.notDeepEqual(await seen(), before, "it is turned");
+  await page.keyboard.press("0");
+  await page.getByText("Download a part of the trajectory").click();
+  const stride = page.getByLabel("Every how many frames");
+  await stride.fill("12");
+  await stride.press("ArrowLeft");
+  await stride.press("Home");
+  await stride.press("0");
+  assert.equal(await stride.inputValue(), "012");
+  await page.getByText("Download a part of the trajectory").click();
+  browser.look();
+});
+
+test("a chart is saved under the name of its job, and as wide as the paper", async () => {
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "temperature as CSV" }).click();
+  const heading = await page.getByRole("heading", { level: 1 }).innerText();
+  assert.equal((await download).suggestedFilename(), `${heading}_temperature.csv`);
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ media: "print" });
+  const widths = await page.locator("figure.chart").evaluateAll((all) => all.map((it) => [it.clientWidth, it.querySelector("canvas")?.clientWidth ?? 0] as const));
+  assert.ok(widths.length > 0);
+  for (const [figure, drawn] of widths) assert.ok(Math.abs(figure - drawn) <= 2, `${drawn} of ${figure} px`);
+  if (process.env["SHOTS"]) await page.screenshot({ path: path.join(process.env["SHOTS"], "job-print.png"), fullPage: true });
+  await page.emulateMedia({ media: "screen" });
+  const times = panel(/^Parameters$/).locator("dt:text-is('submitted') + dd time");
+  assert.match(await times.innerText(), /^\d{1,2} \p{L}+ \d{4}, \d\d:\d\d:\d\d/u);
+  browser.look();
 });
 
 test("an atom that is clicked at gives a mask", async () => {

@@ -115,3 +115,48 @@ test("a page is left when another window has signed in somebody else, and what w
   await other.close();
   browser.look();
 });
+
+test("a text that is too long is said to be, and nothing of it is cut", async () => {
+  await toAccount(browser, "bob");
+  const long = "a".repeat(205);
+  const chosen = page.getByLabel("New password", { exact: true });
+  await chosen.fill(long);
+  await page.getByLabel("New password again").fill(long);
+  await page.getByLabel("Present password").fill(PASSWORD);
+  await page.getByText("205 characters are too many; at most 200 are taken.").first().waitFor();
+  assert.equal(await chosen.inputValue(), long);
+  await page.getByRole("button", { name: "Change the password" }).click();
+  await browser.check("password_long");
+  assert.ok(await chosen.evaluate((it) => it === document.activeElement), "it has the focus");
+  assert.equal(await page.getByText("The password is changed").count(), 0);
+  await signInElsewhere("bob");
+  await page.getByRole("button", { name: "New key" }).click();
+  await page.getByRole("button", { name: "Make the key" }).click();
+  await page.getByRole("dialog").getByText("Fill this in.").waitFor();
+  await page.getByRole("dialog").getByLabel("Name").fill("  ");
+  await page.getByRole("button", { name: "Make the key" }).click();
+  await page.getByRole("dialog").getByText("Blanks alone are no name.").waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
+  browser.look();
+});
+
+test("a session that has ended elsewhere asks to sign in when the window is looked at", async () => {
+  await page.context().clearCookies();
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  const dialog = page.getByRole("dialog", { name: "You have been signed out" });
+  await dialog.getByLabel("Password").fill(PASSWORD);
+  await dialog.getByRole("button", { name: "Sign in" }).click();
+  await dialog.waitFor({ state: "detached" });
+  browser.look();
+});
+
+test("signing out in one window leaves the page in the others", async () => {
+  const other = await page.context().newPage();
+  await other.goto(`${service.portal}files`);
+  await other.getByRole("button", { name: "bob" }).click();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.equal(await page.getByText("bob").count(), 0, "nothing of it is left");
+  await other.close();
+  browser.look();
+});

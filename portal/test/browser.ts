@@ -37,7 +37,6 @@ type Rules = typeof EVERYTHING;
 const ARGUMENTS = [
   "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
   "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-quic",
-  "--lang=en-GB",
 ];
 
 export class Browser {
@@ -75,16 +74,16 @@ export class Browser {
     });
   }
 
-  static async open(origin: string): Promise<Browser> {
+  static async open(origin: string, locale = "en-GB"): Promise<Browser> {
     const profile = await mkdtemp(path.join(tmpdir(), "portal-"));
     const context = await chromium.launchPersistentContext(profile, {
       executablePath: whereIs(process.env["CHROMIUM"] ?? "chromium"),
       headless: true,
-      locale: "en-GB",
+      locale,
       viewport: WIDE,
       colorScheme: "light",
       reducedMotion: "reduce",
-      args: ARGUMENTS,
+      args: [...ARGUMENTS, `--lang=${locale}`],
     });
     context.setDefaultTimeout(30_000);
     const page = context.pages()[0] ?? await context.newPage();

@@ -46,13 +46,31 @@ test("a file that is wrong says so in its row", async () => {
   await row.getByRole("alert").getByText(/line 1/).waitFor();
   await page.getByRole("row", { name: "alanine" }).waitFor();
   await browser.check("file_refused");
-  const nameless = page.getByRole("row", { name: /^file_/ });
+  const nameless = page.getByRole("row", { name: /^(file_|Unfinished upload)/ });
+  await page.waitForFunction(async (url) => {
+    const { items } = await (await fetch(url)).json() as { items: { status: string }[] };
+    return items.every(({ status }) => status === "ready");
+  }, `${service.baseUrl}/info/files`);
+  assert.equal(await nameless.count(), 0, "nothing is left of it");
+  await row.getByRole("button", { name: "Leave it" }).click();
+  await row.waitFor({ state: "detached" });
+  browser.look();
+});
+
+test("what a closed window has left of an upload is called so, until it is deleted", async () => {
+  const status = await page.evaluate(async (url) => (await fetch(url)).status, `${service.baseUrl}/submit/upload-url?filetype=pdb`);
+  assert.equal(status, 200);
+  await page.reload();
+  const nameless = page.getByRole("row", { name: /^Unfinished upload/ });
   await nameless.waitFor();
   await page.setViewportSize({ width: 390, height: 844 });
   await nameless.getByText("pending").filter({ visible: true }).waitFor();
   await page.setViewportSize({ width: 1280, height: 900 });
-  await row.getByRole("button", { name: "Leave it" }).click();
+  await browser.check("file_unfinished");
+  await nameless.getByRole("button", { name: "Delete unfinished upload" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
   await nameless.waitFor({ state: "detached" });
+  browser.look();
 });
 
 test("what has no extension that is known is not sent, and what is compressed said to be", async () => {
@@ -228,6 +246,9 @@ test("a full disk is said on every page, and refuses what is new", async () => {
 test("public entries are offered where the service has a mirror of them, also one that it has got since", async () => {
   await page.getByRole("link", { name: "Files" }).click();
   await page.getByText("Public entry by its identifier").click();
+  await page.getByLabel("Entry").fill("??");
+  await page.getByRole("button", { name: "Fetch" }).click();
+  await page.getByText("must be an entry such as 1L2Y or pdb_00001l2y", { exact: true }).waitFor();
   await page.getByLabel("Entry").fill("1VII");
   await page.getByRole("button", { name: "Fetch" }).click();
   await page.getByText("1VII is ready.").waitFor();

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { fields } from "../src/api/fields.ts";
-import { read, typedOf, Wrong } from "../src/form/form.ts";
+import { inWords } from "../src/api/words.ts";
+import { notNumber, read, typedOf, Wrong } from "../src/form/form.ts";
 
 const { SystemBuildRequest, JobCreateParams } = fields;
 
@@ -38,4 +40,32 @@ test("a violation stands at the nearest control, or at the top with its place", 
   assert.equal(wrong.at("ligands", 2), "line 1: is wrong");
   assert.equal(wrong.at("pH"), undefined);
   assert.deepEqual(wrong.top, ["unknown: is wrong", "x: is wrong"]);
+});
+
+test("a warning stands at its control as well, and is no violation", () => {
+  const warning = { code: "unlikely", message: "is unlikely", loc: ["body", "ligand_rotations", 1] };
+  const wrong = new Wrong([], new Set(["ligand_rotations.1"]), [warning]);
+  assert.equal(wrong.notedAt("ligand_rotations", 1), "is unlikely");
+  assert.equal(wrong.at("ligand_rotations", 1), undefined);
+  assert.deepEqual(wrong.top, []);
+});
+
+test("what is no number is told with what was meant, and nothing is guessed", () => {
+  assert.match(notNumber("1,5"), /a point, 1\.5$/);
+  assert.match(notNumber("1,500"), /write 1500, or 1\.500 if the comma/);
+  assert.match(notNumber("1,000,000"), /without commas and blanks, 1000000$/);
+  assert.match(notNumber("1 000", "whole number"), /without commas and blanks, 1000$/);
+  assert.equal(notNumber("9".repeat(500), "whole number"), `${"9".repeat(40)}… is too large`);
+  assert.equal(notNumber("1e999"), "1e999 is too large");
+  assert.equal(notNumber("ten"), "ten is not a number");
+});
+
+test("a pattern is put into words", () => {
+  const of = (pattern: string) => inWords({ loc: [], msg: `String should match pattern '${pattern}'`, type: "string_pattern_mismatch", ctx: { pattern } });
+  assert.match(of("^box_[0-9a-z]{20}$"), /^must be box_ with 20 small/);
+  assert.match(of("^(job|ana)_[0-9a-z]{20}$"), /^must be job_ or ana_ with/);
+  const document = JSON.parse(readFileSync(new URL("../../openapi/openapi.json", import.meta.url), "utf8")) as object;
+  for (const [, pattern = ""] of JSON.stringify(document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)) {
+    assert.doesNotMatch(of(JSON.parse(pattern) as string), /[$^\[]|pattern/, pattern);
+  }
 });

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 
 import type { Browser } from "./browser.ts";
 import { clickUntil, invited, LONG_MS } from "./person.ts";
@@ -94,6 +94,55 @@ test("chains are left out and ligands placed in the picture of a new system", as
   assert.equal(await page.getByLabel("chain_id").inputValue(), "");
 });
 
+test("what the service finds wrong is said at its field, also of a ligand, and is not sent", async () => {
+  let sent = 0;
+  await page.route("**/submit/system", (route) => {
+    sent += 1;
+    return route.continue();
+  });
+  const ligand = page.getByRole("group", { name: "Ligand 1" });
+  const build = page.getByRole("button", { name: "Build", exact: true });
+  const fields: [Locator, string, RegExp, string][] = [
+    [page.getByLabel("chain_id"), "Q", /the structure has no chain Q/, ""],
+    [ligand.getByLabel("Residue name"), "XYLENE", /must have from 1 to 4 characters/, ""],
+    [ligand.getByLabel("Rotation"), "1 2", /must be 3, or 4, or 9 numbers/, ""],
+    [ligand.getByLabel("Translation"), "0.2 0", /must be 3 numbers/, "0.2 0 0"],
+    [page.getByLabel("box_name"), "x".repeat(201), /must have at most 200 characters, has 201/, "a name"],
+  ];
+  for (const [field, wrong, said, right] of fields) {
+    await field.fill(wrong);
+    await field.and(page.locator("[aria-invalid=true]")).waitFor();
+    const help = await field.getAttribute("aria-describedby");
+    await page.locator(`[id="${help}"]`).getByText(said).waitFor();
+    assert.equal(await page.locator("[aria-invalid=true]").count(), 1, `${said} at its field alone`);
+    if (right === "0.2 0 0") await browser.check("system_new_wrong");
+    await build.click();
+    assert.ok(await field.evaluate((it) => it === document.activeElement), "the button leads there");
+    await field.fill(right);
+    await page.locator("[aria-invalid=true]").waitFor({ state: "detached" });
+  }
+  assert.equal(sent, 0);
+  await page.unroute("**/submit/system");
+  browser.look();
+});
+
+test("numbers that are none are told from those that are too large, or have commas", async () => {
+  await page.goto(`${service.portal}job/new`);
+  const steps = page.getByLabel("minimization_steps");
+  for (const [typed, said] of [
+    ["1,000", "1,000 is not a whole number; it is written without commas and blanks, 1000"],
+    ["99999999999999999999", "99999999999999999999 is too large"],
+    ["1.5", "1.5 is not a whole number"],
+  ] as const) {
+    await steps.fill(typed);
+    await page.getByText(said, { exact: true }).waitFor();
+  }
+  await steps.fill("");
+  await page.getByLabel("System", { exact: true }).fill("no identifier");
+  await page.getByText("no system no identifier").waitFor();
+  browser.look();
+});
+
 test("chains are hidden on the page of their file, and left out of the system that is built from there", async () => {
   await page.getByRole("link", { name: "Files" }).click();
   await page.getByRole("link", { name: "pair", exact: true }).click();
@@ -141,6 +190,8 @@ test("of a batch that is refused in the middle the rest is submitted, and nothin
     const refusal = { status: 409, json: { detail: [{ loc: ["header"], msg: "there are too many jobs", type: "conflict" }] } };
     await route.fulfill(keys.length === 3 ? refusal : { json: { job_id: `job_${keys.length}`, status: "queued" } });
   });
+  // Of a system that there is; what is found wrong is not submitted.
+  await page.route("**/check/job", (route) => route.fulfill({ json: { estimate: {}, warnings: [], parameters: {} } }));
   await page.goto(`${service.portal}job/new?box_id=box_00000000000000000000`);
   await page.getByLabel("Replicas").fill("4");
   await page.getByRole("button", { name: "Simulate 4 times" }).click();
@@ -154,6 +205,7 @@ test("of a batch that is refused in the middle the rest is submitted, and nothin
   assert.equal(keys[2], keys[3]);
   assert.equal(new Set(keys).size, 3);
   await page.unroute("**/submit/job");
+  await page.unroute("**/check/job");
   browser.look();
 });
 

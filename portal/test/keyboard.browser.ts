@@ -89,6 +89,39 @@ test("a file is uploaded, looked at and deleted by keys", async () => {
   browser.look();
 });
 
+test("what disappears leaves the focus to its neighbour", async () => {
+  const chooser = page.waitForEvent("filechooser");
+  await press(page.getByRole("button", { name: "Choose files…" }));
+  const content = await readFile("../clients/alanine.pdb");
+  await (await chooser).setFiles([
+    ...["one.pdb", "two.pdb"].map((name) => ({ name, mimeType: "application/octet-stream", buffer: content })),
+    { name: "notes.txt", mimeType: "text/plain", buffer: content },
+  ]);
+  await page.getByRole("row", { name: "two" }).waitFor({ timeout: LONG_MS });
+  const at = () => page.evaluate(() => document.activeElement?.closest("tr, li, section, main")?.textContent ?? "");
+  await press(page.getByRole("listitem").filter({ hasText: "notes.txt" }).getByRole("button", { name: "Leave it" }));
+  await page.getByText("notes.txt").waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement !== document.body);
+  assert.match(await at(), /two\.pdb/, "the row before it");
+  for (const [name, next] of [["two", /^one/], ["one", /^alanine/]] as const) {
+    const row = page.getByRole("row", { name });
+    await press(row.getByRole("button", { name: `Delete ${name}` }));
+    const sure = page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true });
+    await press(sure);
+    await row.waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement !== document.body);
+    assert.match(await at(), next, "the row after it");
+  }
+  await page.getByRole("link", { name: "Systems" }).click();
+  await page.getByRole("link", { name: "New system" }).first().click();
+  await press(page.getByRole("button", { name: "Add a ligand" }));
+  await press(page.getByRole("button", { name: "Remove this ligand" }));
+  await page.getByRole("group", { name: "Ligand 1" }).waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement?.textContent === "Add a ligand");
+  await page.getByRole("link", { name: "Files" }).click();
+  browser.look();
+});
+
 test("a form is filled and sent by keys, and what is wrong gets the focus", async () => {
   await press(page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }));
   const padding = page.getByLabel("minimum_padding");

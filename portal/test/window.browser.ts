@@ -4,8 +4,8 @@ import { after, before, test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import type { Browser } from "./browser.ts";
-import { invited } from "./person.ts";
+import { Browser } from "./browser.ts";
+import { accept, invited } from "./person.ts";
 import { Service } from "./service.ts";
 
 let service: Service;
@@ -83,4 +83,20 @@ test("a page is printed without what can be pressed, and without what would hide
   assert.ok(await page.getByRole("row", { name: /XEQ1 long/ }).isVisible());
   await page.emulateMedia({ media: "screen" });
   browser.look();
+});
+
+test("numbers and dates are in the language of the page, whichever the browser speaks", async () => {
+  const german = await Browser.open(service.origin, "de-DE");
+  try {
+    service.command("account", "create", "bob");
+    await accept(german, service.command("account", "invite", "bob"));
+    assert.equal(await german.page.evaluate(() => new Intl.NumberFormat().format(1234.5)), "1.234,5");
+    await german.page.goto(`${service.portal}account`);
+    await german.page.getByText("0 of 1,000").waitFor();
+    const time = german.page.getByRole("row", { name: /this browser/ }).locator("time").first();
+    assert.match(await time.getAttribute("title") ?? "", /^\d{1,2} (Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec) \d{4}, /);
+    german.look();
+  } finally {
+    await german.close();
+  }
 });

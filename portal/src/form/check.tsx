@@ -64,11 +64,12 @@ export function useSettled<T>(value: T): T {
 
 /** `times` is how often it shall be submitted. The last estimate stays while another is worked out, so that the page does not jump. */
 export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; times?: number }) {
-  const [last, keep] = useState<Preview>();
+  const [last, keep] = useState<Pick<Check<Preview>, "preview" | "warnings">>();
   useEffect(() => {
-    if (check.preview) keep(check.preview);
+    if (check.preview) keep(check);
   }, [check.preview]);
-  const shown = check.preview ?? last;
+  const shown = check.preview ?? last?.preview;
+  const warnings = check.preview ? check.warnings : check.violations.length > 0 ? [] : last?.warnings;
   const left = useBytesLeft(shown?.estimate.result_bytes !== undefined);
   const rows = shown ? rowsOf(shown, left, times) : [];
   return <section className="panel stack" aria-live="polite" aria-label="Estimate">
@@ -80,7 +81,7 @@ export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; tim
         : <dl className={check.preview ? undefined : "quiet"}>
           {rows.map(([name, value]) => <div className="pair" key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>}
-    {(check.preview ? check.warnings : shown?.warnings)?.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
+    {warnings?.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
   </section>;
 }
 

@@ -31,7 +31,7 @@ export default function Invitation() {
   const isUsed = accept.error instanceof Refused && accept.error.detail.some(({ loc }) => loc.at(-1) === "token");
   return <section className="narrow stack">
     <title>Invitation · molbox</title>
-    <h1>Choose a password</h1>
+    <h1>{isUsed ? "Invitation" : "Choose a password"}</h1>
     {token === "" ? <Notice kind="bad">
       This address lacks its end, after <code>#</code>. Open the link of the invitation as it was given.
     </Notice> : isUsed && accept.error ? <>
