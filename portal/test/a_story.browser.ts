@@ -336,6 +336,9 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("button", { name: "Register" }).click();
   await page.getByRole("row", { name: "frames" }).getByRole("link", { name: "frames" }).click();
   const topology = page.getByLabel("Structure with the names of its atoms");
+  await topology.fill("no such structure");
+  await page.getByRole("status").getByText("There is no registered structure no such structure.").waitFor();
+  assert.equal(await topology.getAttribute("aria-invalid"), "true");
   await topology.fill("alanine");
   await page.getByText(/^has \d+ atoms, the trajectory \d+/).waitFor({ timeout: LONG_MS });
   browser.look();
@@ -560,6 +563,7 @@ test("after signing out one signs in again", async () => {
   await browser.check("sign_in");
   await signIn("ada", "not the password");
   await page.getByRole("alert").waitFor();
+  await page.getByText("the account may have been disabled").waitFor();
   await browser.check("sign_in_refused");
   await signIn("ada", PASSWORD);
   await page.getByRole("heading", { name: "Jobs" }).waitFor();

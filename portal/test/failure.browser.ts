@@ -226,6 +226,36 @@ test("a job is prepared while its system is yet to be built, and submitted once 
   browser.expect(undefined);
 });
 
+test("a build and an analysis ask before they are cancelled, and leave the focus on the page", async () => {
+  const [system_id, job_id, analysis_id] = ["box_00000000000000000001", "job_00000000000000000001", "ana_00000000000000000001"];
+  const times = { created_at: "2026-01-02T03:04:05Z", started_at: "2026-01-02T03:04:06Z" };
+  const open = { status: "running", warnings: [], attempts: 1, ...times };
+  const ended = { ...open, status: "cancelled", finished_at: "2026-01-02T03:05:00Z" };
+  const system = { system_id, request: {} };
+  const analysis = { analysis_id, job_id, request: {} };
+  let isCancelled = false;
+  await page.route(`**/info/system/${system_id}`, (route) => route.fulfill({ json: { ...system, ...open } }));
+  await page.route(`**/cancel/system/${system_id}`, (route) => route.fulfill({ json: { ...system, ...ended } }));
+  await page.route(`**/info/job/${job_id}`, (route) => route.fulfill({ json: { job_id, box_id: system_id, request: {}, parameters: {}, ...ended } }));
+  await page.route("**/info/analyses**", (route) => route.fulfill({ json: { items: [{ ...analysis, ...(isCancelled ? ended : open) }] } }));
+  await page.route(`**/cancel/analysis/${analysis_id}`, (route) => {
+    isCancelled = true;
+    return route.fulfill({ json: { ...analysis, ...ended } });
+  });
+  for (const [at, stays] of [[`system/${system_id}`, "What was asked for stays"], [`job/${job_id}/analysis`, "The trajectory stays"]] as const) {
+    await page.goto(`${service.portal}${at}`);
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    const dialog = page.getByRole("dialog", { name: /^Cancel / });
+    await dialog.getByText(stays).waitFor();
+    await dialog.getByRole("button", { name: "Cancel it" }).click();
+    await page.getByRole("status").getByText("cancelled").waitFor();
+    await dialog.waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement?.closest("main") !== null && document.activeElement !== document.body);
+  }
+  await page.unrouteAll();
+  browser.look();
+});
+
 test("a full disk is said on every page, and refuses what is new", async () => {
   browser.expect(GONE);
   await service.stop();
