@@ -236,7 +236,7 @@ test("a build and an analysis ask before they are cancelled, and leave the focus
   let isCancelled = false;
   await page.route(`**/info/system/${system_id}`, (route) => route.fulfill({ json: { ...system, ...open } }));
   await page.route(`**/cancel/system/${system_id}`, (route) => route.fulfill({ json: { ...system, ...ended } }));
-  await page.route(`**/info/job/${job_id}`, (route) => route.fulfill({ json: { job_id, box_id: system_id, request: {}, parameters: {}, ...ended } }));
+  await page.route(`**/info/job/${job_id}`, (route) => route.fulfill({ json: { job_id, box_id: system_id, request: {}, parameters: {}, ...ended, status: "succeeded" } }));
   await page.route("**/info/analyses**", (route) => route.fulfill({ json: { items: [{ ...analysis, ...(isCancelled ? ended : open) }] } }));
   await page.route(`**/cancel/analysis/${analysis_id}`, (route) => {
     isCancelled = true;
