@@ -44,7 +44,7 @@ class Damaged(MolboxError, OSError):
 
 
 class MolboxWarning(UserWarning):
-    """What the service warns of in a task that has succeeded."""
+    """What the service warns of in a task that has succeeded, and what it chose by itself."""
 
 
 class TaskFailed(MolboxError):

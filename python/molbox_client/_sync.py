@@ -513,13 +513,30 @@ class Client:
         Parameters
         ----------
         **job
-            Fields of `JobCreateParams`; numbers may have units.
+            Fields of `JobCreateParams`; numbers may have units. Without `box_id` the service takes
+            the newest system of the account, which is a `MolboxWarning` with its name.
         """
-        asked = body("JobCreateParams", job)
+        asked = _of_job(job)
         record = self._json(
             "POST", "/submit/job", json=asked, idempotency_key=idempotency_key
         )
-        return Job(self, record)
+        made = Job(self, record)
+        if "box_id" not in asked:
+            self._warn_of_newest(made.id, record.get("box_id"))
+        return made
+
+    def _warn_of_newest(self, what: str, box_id: object) -> None:
+        """Name the system that the service has taken, which need not be the one that was meant."""
+        name = None
+        if _is_identifier(box_id):
+            try:
+                name = (self._json("GET", f"/info/system/{box_id}")).get("box_name")
+            except MolboxError:
+                # The job is submitted, and its identifier is what matters.
+                name = None
+        named = f"{box_id}, {name!r}" if name else box_id
+        text = f"{what} is of the newest system of the account, {named}; give box_id to choose one"
+        _warnings.warn(text, MolboxWarning, stacklevel=3)
 
     def estimate(self, *, atoms: int | None = None, **job: Any) -> records.Estimate:
         """What a job would take: steps, frames, bytes, hours. Nothing is submitted.
@@ -533,9 +550,13 @@ class Client:
         """
         from . import _records as records
 
-        asked = body("JobCreateParams", job)
+        asked = _of_job(job)
         of = {} if atoms is None else {"atoms": atoms}
         preview = self._json("POST", "/check/job", params=of, json=asked)
+        if atoms is None and "box_id" not in asked:
+            self._warn_of_newest(
+                "the estimate", member(preview, "parameters", dict).get("box_id")
+            )
         return read(records.JobPreview, preview).estimate
 
     def run(
@@ -1045,6 +1066,16 @@ def _refused(response: httpx.Response) -> Refused:
 def _registration(what: Content, name: str | None = None) -> dict[str, Any]:
     """What a content is registered as, but for its identifier."""
     return body("FileRegistration", {"format": what.format, "name": name or what.name})
+
+
+def _of_job(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The request of a job. Of all its fields `box_id` alone is not left out when it is None.
+
+    A variable that was meant to have a system would begin a job on any other.
+    """
+    if fields.get("box_id", "") is None:
+        raise InvalidRequest("box_id: is None; leave it out for the newest system of the account")
+    return body("JobCreateParams", fields)
 
 
 def _format(source: Any, usual: str) -> str | None:

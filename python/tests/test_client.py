@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -257,6 +258,35 @@ def test_what_is_wrong_with_an_address_is_said_with_what_helps() -> None:
             client.whoami()
 
 
+def test_a_job_without_a_system_warns_of_the_one_that_was_taken() -> None:
+    sent: list[httpx.Request] = []
+    answers = {
+        "POST /local/submit/job": answer("job_submit.200.json"),
+        "POST /local/check/job": answer("job_check.200.json"),
+        "GET /local/info/system/": answer("system_view.200.succeeded.json"),
+    }
+    client = answering(answers, sent)
+    taken = r"newest system of the account, box_77jpjj2n2sksrj1kkw21, 'villin in salt water'"
+    with pytest.warns(molbox.MolboxWarning, match=f"{JOB_ID} is of the {taken}") as warned:
+        client.submit(temperature=300)
+    assert warned[0].filename == __file__
+    with pytest.warns(molbox.MolboxWarning, match=f"the estimate is of the {taken}"):
+        client.estimate(temperature=300)
+    # A service that cannot name it has begun the job anyway.
+    with pytest.warns(molbox.MolboxWarning, match="account, box_77jpjj2n2sksrj1kkw21; give box_id"):
+        assert answering({"POST": answer("job_submit.200.json")}).submit().id == JOB_ID
+    sent.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client.submit(box_id="box_77jpjj2n2sksrj1kkw21")
+        client.estimate(box_id="box_77jpjj2n2sksrj1kkw21")
+        client.estimate(atoms=1000)
+    assert [request.method for request in sent] == ["POST"] * 3
+    for call in (unreachable().submit, unreachable().estimate):
+        with pytest.raises(molbox.InvalidRequest, match="box_id: is None; leave it out for the ne"):
+            call(box_id=None)
+
+
 # Units.
 
 
@@ -316,7 +346,7 @@ def test_quantities_of_openmm_and_numbers_of_numpy_are_sent_as_numbers() -> None
     sent = json.loads(requests[0].content)
     assert sent == {"temperature": 310, "seed": 7, "production": {"time": 0.4}}
     client.build(wait=False, ligand_translations=numpy.zeros((1, 3)) * unit.nanometer)
-    assert json.loads(requests[1].content) == {"ligand_translations": [[0, 0, 0]]}
+    assert json.loads(requests[-1].content) == {"ligand_translations": [[0, 0, 0]]}
     with pytest.raises(molbox.InvalidRequest, match="temperature: is in K"):
         client.submit(temperature=1 * unit.nanometer)
 
