@@ -362,7 +362,8 @@ class AsyncClient:
         format : str, optional
             `pdb`, `sdf` and so on. Default: the extension of the file.
         """
-        return await self._upload(content(source, format), name, progress, idempotency_key)
+        what = await in_thread(partial(content, source, format))
+        return await self._upload(what, name, progress, idempotency_key)
 
     async def _upload(
         self,

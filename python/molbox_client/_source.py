@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tempfile
+import weakref
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from ._errors import InvalidRequest
+from ._http import CHUNK_BYTES
 
 # The format that an extension stands for, where it is not its name; as in `src/transfer.rs`, which
 # has the names, too.
@@ -20,6 +23,10 @@ _USUAL |= {"rst7": "inpcrd", "restrt": "inpcrd", "ncrst": "inpcrd", "ncdf": "nc"
 # What is known by its name without the extension. Files of built systems are many of one name.
 _OF_ONE_NAME = {"pdb", "ent", "cif", "mmcif", "sdf", "mol", "mol2", "xml", "dcd", "xtc", "trr"}
 _OF_ONE_NAME |= {"nc", "ncdf", "netcdf"}
+_GZIP = b"\x1f\x8b"
+# What a service takes of one file unless its operator has set another limit. A kilobyte can be
+# unpacked to a megabyte, and a wrong one would fill the disk.
+MOST_UNPACKED = 5 << 30
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ def content(source: Any, format: str | None = None) -> Content:
     if isinstance(source, bytes):
         if not format:
             raise InvalidRequest("format: bytes have none of their own, give it, such as 'pdb'")
-        return Content(source, format)
+        return _content(source, format)
     if isinstance(source, (str, Path)):
         return _of_file(Path(source).expanduser(), format)
     if hasattr(source, "universe") and hasattr(source, "write"):
@@ -86,7 +93,7 @@ def _of_file(path: Path, format: str | None) -> Content:
     if not found:
         raise InvalidRequest(f"format: {path} has no extension to tell it by; give it")
     is_of_one_name = not extension or extension in _OF_ONE_NAME
-    return Content(_unpacked(path), found, name.stem if is_of_one_name else name.name)
+    return _content(path, found, name.stem if is_of_one_name else name.name)
 
 
 def _no_file(path: Path) -> OSError:
@@ -95,16 +102,36 @@ def _no_file(path: Path) -> OSError:
     return FileNotFoundError(f"{path}: no such file")
 
 
-def _unpacked(path: Path) -> Path | bytes:
-    """A file, or what is in it when it is compressed, whatever it is called."""
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return path
+def _content(origin: Path | bytes, format: str, name: str | None = None) -> Content:
+    """A file or bytes, or what is in them when that is compressed, whatever it is called."""
+    packed = Content(origin, format, name)
+    with packed.open() as file:
+        if file.read(len(_GZIP)) != _GZIP:
+            return packed
+    shown = "what was given" if isinstance(origin, bytes) else origin
+    handle, path = tempfile.mkstemp(prefix="molbox-", suffix=f".{format}")
+    found = Content(Path(path), format, name)
+    # Not longer there than what it is the content of.
+    weakref.finalize(found, Path(path).unlink, missing_ok=True)
     try:
-        with gzip.open(path) as packed:
-            return packed.read()
+        with os.fdopen(handle, "wb") as to, packed.open() as file:
+            _unpack(file, to, shown)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidRequest(f"source: {path} cannot be decompressed: {error}") from error
+        raise InvalidRequest(f"source: {shown} cannot be decompressed: {error}") from error
+    return found
+
+
+def _unpack(packed: IO[bytes], to: IO[bytes], shown: object) -> None:
+    with gzip.open(packed) as file:
+        size = 0
+        while chunk := file.read(CHUNK_BYTES):
+            size += len(chunk)
+            if size > MOST_UNPACKED:
+                raise InvalidRequest(
+                    f"source: {shown} has more than {MOST_UNPACKED} bytes when it is "
+                    "decompressed; do that first, if it is meant, and give the result"
+                )
+            to.write(chunk)
 
 
 def is_file(source: Any) -> bool:

@@ -362,7 +362,8 @@ class Client:
         format : str, optional
             `pdb`, `sdf` and so on. Default: the extension of the file.
         """
-        return self._upload(content(source, format), name, progress, idempotency_key)
+        what = in_thread(partial(content, source, format))
+        return self._upload(what, name, progress, idempotency_key)
 
     def _upload(
         self,

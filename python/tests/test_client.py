@@ -14,7 +14,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ import pytest
 import molbox_client as molbox
 from molbox_client import _results
 from molbox_client._request import body
+from molbox_client._source import Content, content
 
 from .fake import CONTENT, DIGEST, JOB_ID, KEY, Service, example
 
@@ -1168,17 +1171,20 @@ def test_any_operation_can_be_asked_for() -> None:
         unreachable().request("GET", "@elsewhere/info/usage")
 
 
+def taking_files(sent: list[httpx.Request] | None = None) -> molbox.Client:
+    """A client whose service takes files."""
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    answers = {
+        "GET /local/submit/upload-url": httpx.Response(200, json=link),
+        "PUT /x": b"",
+        "POST /local/submit/file/": answer("file_register.200.json"),
+    }
+    return answering(answers, sent)
+
+
 def test_a_compressed_file_is_uploaded_as_what_is_in_it(tmp_path: Path) -> None:
     sent: list[httpx.Request] = []
-    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
-    client = answering(
-        {
-            "GET /local/submit/upload-url": httpx.Response(200, json=link),
-            "PUT /x": b"",
-            "POST /local/submit/file/": answer("file_register.200.json"),
-        },
-        sent,
-    )
+    client = taking_files(sent)
     packed = tmp_path / "villin.pdb.gz"
     packed.write_bytes(gzip.compress(b"END\n"))
     client.upload(packed)
@@ -1186,22 +1192,49 @@ def test_a_compressed_file_is_uploaded_as_what_is_in_it(tmp_path: Path) -> None:
     assert asked.url.params["filetype"] == "pdb"
     assert put.content == b"END\n"
     assert json.loads(registered.content)["name"] == "villin"
+    # As of a file that was read by the caller.
+    client.upload(packed.read_bytes(), format="pdb", name="villin")
+    assert sent[4].content == b"END\n"
     packed.write_bytes(packed.read_bytes()[:-6])
     with pytest.raises(molbox.InvalidRequest, match="cannot be decompressed"):
         client.upload(packed)
+    with pytest.raises(molbox.InvalidRequest, match="what was given cannot be decompressed"):
+        client.upload(packed.read_bytes(), format="pdb")
+
+
+def test_what_is_compressed_is_unpacked_in_pieces_to_a_file_that_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(unpacked))
+    packed = tmp_path / "long.dcd.gz"
+    size = 50_000_000
+    with gzip.open(packed, "wb", compresslevel=1) as file:
+        for _ in range(50):
+            file.write(bytes(size // 50))
+    tracemalloc.start()
+    found: Content | None = content(packed)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found is not None
+    assert (found.size, most < size / 10) == (size, True), most
+    assert len(list(unpacked.iterdir())) == 1
+    found = None
+    assert list(unpacked.iterdir()) == []
+    monkeypatch.setattr("molbox_client._source.MOST_UNPACKED", size - 1)
+    sent: list[httpx.Request] = []
+    for source in (packed, packed.read_bytes()):
+        with pytest.raises(
+            molbox.InvalidRequest, match="has more than 49999999 bytes when it is d"
+        ):
+            taking_files(sent).upload(source, format="dcd")
+    assert (sent, list(unpacked.iterdir())) == ([], [])
 
 
 def test_structures_of_other_libraries_are_uploaded_as_files() -> None:
     sent: list[httpx.Request] = []
-    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
-    client = answering(
-        {
-            "GET /local/submit/upload-url": httpx.Response(200, json=link),
-            "PUT /x": b"",
-            "POST /local/submit/file/": answer("file_register.200.json"),
-        },
-        sent,
-    )
+    client = taking_files(sent)
     app = pytest.importorskip("openmm.app")
     pdb = app.PDBFile(str(FOLDER.parent / "examples/1vii.pdb"))
     client.upload((pdb.topology, pdb.positions), name="villin")
