@@ -670,19 +670,23 @@ class AsyncClient:
         job: Mapping[str, Any],
     ) -> tuple[AsyncSystem, dict[str, Any]]:
         """A built system, and the fields of a job for it."""
+        is_own = is_file(structure)
         build, simulate = plan(
             preset,
-            system or {},
+            {} if system is None else system,
             job,
             time=time,
             temperature=temperature,
             name=name_of(structure),
         )
         # What cannot be read is refused before anything is sent.
-        own = content(structure, _format(structure, "pdb")) if is_file(structure) else None
+        own = content(structure, _format(structure, "pdb"), "structure") if is_own else None
         if ligands is not None and not isinstance(ligands, (list, tuple)):
             raise InvalidRequest(f"ligands: must be a list, as [{ligands!r}], got {ligands!r}")
-        molecules = [content(ligand, _format(ligand, "sdf")) for ligand in ligands or ()]
+        molecules = [
+            content(ligand, _format(ligand, "sdf"), f"ligands[{index}]")
+            for index, ligand in enumerate(ligands or ())
+        ]
         for one in [own, *molecules] if own else molecules:
             _registration(one)
         key = None
@@ -809,6 +813,8 @@ class AsyncClient:
             The file, or a folder that is there, in which it gets the name of the content.
         """
         self._url(path)
+        if not isinstance(to, (str, Path)):
+            raise InvalidRequest(f"to: must be a path, got {to!r}")
         target = Path(to).expanduser()
         if target.is_dir():
             target /= path.rsplit("/", 1)[1]
@@ -1066,7 +1072,9 @@ async def _refused(response: httpx.Response) -> Refused:
 
 def _registration(what: Content, name: str | None = None) -> dict[str, Any]:
     """What a content is registered as, but for its identifier."""
-    return body("FileRegistration", {"format": what.format, "name": name or what.name})
+    return body(
+        "FileRegistration", {"format": what.format, "name": what.name if name is None else name}
+    )
 
 
 def _of_job(fields: Mapping[str, Any]) -> dict[str, Any]:

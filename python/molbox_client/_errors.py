@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -21,6 +24,18 @@ def _unpickled(
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of the disk, which has no name when the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        # Those of this package are of the same kind, and have no number.
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 class InvalidRequest(MolboxError, ValueError):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ._errors import InvalidRequest
 from ._http import member, read
 from ._optional import needed
-from ._quantity import plain
+from ._quantity import is_missing, plain
 from ._request import body
+from ._source import path_of
 
 if TYPE_CHECKING:
     import pandas
@@ -32,6 +33,8 @@ def request(
     fields = dict(settings)
     if date is not None:
         fields["marginDate"] = _day(date)
+        if fields["marginDate"] is None:
+            raise InvalidRequest(f"date: must be a date, got {date!r}")
     data_format, fields["portfolio"] = _portfolio(portfolio)
     return data_format, body("MarginJobRequest", fields)
 
@@ -39,6 +42,8 @@ def request(
 def _day(value: Any) -> Any:
     """A date as text; of a time, as pandas has it of a column of dates, the day."""
     value = plain(value)
+    if is_missing(value):
+        return None
     if isinstance(value, datetime):
         value = value.date()
     return value.isoformat() if isinstance(value, Date) else value
@@ -47,15 +52,18 @@ def _day(value: Any) -> Any:
 def _position(position: Any) -> Any:
     if not isinstance(position, Mapping):
         return position
-    # What a row of a table lacks is NaN, which is not equal to itself.
-    return {k: _day(v) for k, v in position.items() if v == v}  # noqa: PLR0124
+    # What a row of a table lacks is a field that is left out.
+    return {name: _day(value) for name, value in position.items() if not is_missing(value)}
 
 
 def _portfolio(portfolio: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(portfolio, (str, Path)):
-        return _of_file(Path(portfolio).expanduser())
+        return _of_file(path_of(portfolio, "portfolio", "write it to a file"))
     if isinstance(portfolio, Mapping):
         return "json", dict(portfolio)
+    if hasattr(portfolio, "to_dicts"):
+        # Of polars; that of pandas comes next.
+        portfolio = portfolio.to_dicts()
     if hasattr(portfolio, "to_dict") and hasattr(portfolio, "columns"):
         portfolio = portfolio.to_dict("records")
     if isinstance(portfolio, (list, tuple)):

@@ -11,13 +11,13 @@ import re
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 import httpx
 
-from ._errors import Damaged, UnexpectedAnswer
+from ._errors import Damaged, UnexpectedAnswer, naming
 from ._http import CHUNK_BYTES
 
 _DIGEST = re.compile(r'(?:W/)?"sha256-([0-9a-f]{64})"')
@@ -77,16 +77,17 @@ class Part:
 
     def append(self, chunk: bytes) -> None:
         """More of the content."""
-        self._file.write(chunk)
+        with naming(self.path):
+            self._file.write(chunk)
         self.size += len(chunk)
 
     def close(self) -> None:
         """Keep what has arrived; another download resumes it."""
         if self._file.closed:
             return
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with naming(self.path), closing(self._file):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def discard(self) -> None:
         """Remove what is of no use."""
@@ -139,8 +140,9 @@ class Part:
 
         What arrived may not be what is there: a program without locks may have written to it.
         """
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         promised, sha256, size = digest(self.etag), hashlib.sha256(), 0
         self._file.seek(0)
         while chunk := self._file.read(CHUNK_BYTES):

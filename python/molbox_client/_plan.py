@@ -37,14 +37,17 @@ def plan(
     if not isinstance(system, Mapping):
         raise InvalidRequest(f"system: must be a mapping of fields, got {system!r}")
     _in_their_place(system, job)
-    chosen = preset or ("membrane" if system.get("membrane") else "standard")
+    chosen = preset
+    if chosen is None:
+        chosen = "standard" if system.get("membrane") is None else "membrane"
     if not isinstance(chosen, str) or chosen not in PRESETS:
         raise InvalidRequest(f"preset: must be one of {', '.join(PRESETS)}, got {preset!r}")
     given = dict(job)
     if temperature is not None:
         given["temperature"] = temperature
     if time is not None:
-        production = given.get("production") or {}
+        production = given.get("production")
+        production = {} if production is None else production
         if not isinstance(production, Mapping):
             raise InvalidRequest(f"production: must be a mapping of fields, got {production!r}")
         if "time" in production:

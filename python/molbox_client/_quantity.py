@@ -58,6 +58,16 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") and not is_quantity(value) else value
 
 
+def is_missing(value: Any) -> bool:
+    """Whether it is what tables have where there is nothing: NaN, NaT, or NA of pandas."""
+    try:
+        # The first two are not equal to themselves.
+        return bool(value != value)  # noqa: PLR0124
+    except (TypeError, ValueError):
+        # Of NA it cannot be asked, nor of arrays.
+        return type(value).__name__ == "NAType"
+
+
 def _texts(femtoseconds: Any) -> Any:
     if isinstance(femtoseconds, list):
         return [_texts(one) for one in femtoseconds]

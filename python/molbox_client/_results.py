@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._bundle import inner_name
-from ._errors import InvalidRequest, MolboxError, UnexpectedAnswer
+from ._errors import InvalidRequest, MolboxError, UnexpectedAnswer, naming
 from ._http import member
 from ._optional import needed
 
@@ -135,14 +135,14 @@ def _extract(bundle: Path, folder: Path) -> None:
                 continue
             target = folder / inner
             target.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(item) as source, target.open("wb") as file:
+            with naming(target), archive.open(item) as source, target.open("wb") as file:
                 shutil.copyfileobj(source, file)
 
 
 def keep(path: Path, content: bytes) -> None:
     """Write a file so that it is whole or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
+    with naming(path), tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
         new.write(content)
     Path(new.name).replace(path)
 

@@ -66,9 +66,16 @@ def _profiles() -> dict[str, Any]:
         import tomli as tomllib
     try:
         read: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return read
     except (OSError, ValueError) as error:
         raise InvalidRequest(f"{path}: {error}") from error
+    profiles = read.get("profile", {})
+    is_good = isinstance(read.get("default", ""), str) and isinstance(profiles, dict)
+    if not is_good or not all(isinstance(one, dict) for one in profiles.values()):
+        raise InvalidRequest(
+            f"{path}: is no file of profiles: they are tables as [profile.lab], and default the "
+            "name of one; mend it, or remove it and run `molbox login`"
+        )
+    return read
 
 
 def _address(name: str, value: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ._errors import InvalidRequest
+from ._errors import InvalidRequest, naming
 from ._http import CHUNK_BYTES
 
 # The format that an extension stands for, where it is not its name; as in `src/transfer.rs`, which
@@ -56,7 +56,7 @@ class Content:
         return found.hexdigest()
 
 
-def content(source: Any, format: str | None = None) -> Content:
+def content(source: Any, format: str | None = None, at: str = "source") -> Content:
     """The content of a source.
 
     Parameters
@@ -65,26 +65,42 @@ def content(source: Any, format: str | None = None) -> Content:
         A file of this machine, its bytes, or what another library has in memory.
     format : str, optional
         `pdb`, `sdf` and so on; of a file its extension is enough.
+    at : str
+        The argument that it is.
     """
+    if not isinstance(format, (str, type(None))):
+        raise InvalidRequest(f"format: must be a text, such as 'pdb', got {format!r}")
     if isinstance(source, bytes):
         if not format:
             raise InvalidRequest("format: bytes have none of their own, give it, such as 'pdb'")
-        return _content(source, format)
+        return _content(source, format, at)
     if isinstance(source, (str, Path)):
-        return _of_file(Path(source).expanduser(), format)
+        return _of_file(path_of(source, at), format, at)
     if hasattr(source, "universe") and hasattr(source, "write"):
+        if not len(source):
+            raise InvalidRequest(f"{at}: the AtomGroup has no atoms; look at what selects them")
         return Content(_pdb_of_atoms(source), "pdb")
     if hasattr(source, "GetConformers"):
-        return Content(_molfile(source), "sdf")
+        return Content(_molfile(source, at), "sdf")
     if isinstance(source, tuple) and len(source) == 2 and hasattr(source[0], "residues"):
         return Content(_pdb_of_topology(*source), "pdb")
     raise InvalidRequest(
-        "source: must be a path, bytes, an MDAnalysis AtomGroup, an RDKit molecule or "
+        f"{at}: must be a path, bytes, an MDAnalysis AtomGroup, an RDKit molecule or "
         f"(openmm.app.Topology, positions), got {type(source).__name__}"
     )
 
 
-def _of_file(path: Path, format: str | None) -> Content:
+def path_of(source: str | Path, at: str, instead: str = "give it as bytes, text.encode()") -> Path:
+    """A path, which the text of a file is not: it would be refused as an endless one."""
+    text = str(source)
+    if "\n" in text or "\r" in text:
+        raise InvalidRequest(f"{at}: is the text of a file, not a path to one; {instead}")
+    if not text or "\0" in text:
+        raise InvalidRequest(f"{at}: must be a path, got {text!r}")
+    return Path(source).expanduser()
+
+
+def _of_file(path: Path, format: str | None, at: str) -> Content:
     if not path.is_file():
         raise _no_file(path)
     name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
@@ -93,7 +109,7 @@ def _of_file(path: Path, format: str | None) -> Content:
     if not found:
         raise InvalidRequest(f"format: {path} has no extension to tell it by; give it")
     is_of_one_name = not extension or extension in _OF_ONE_NAME
-    return _content(path, found, name.stem if is_of_one_name else name.name)
+    return _content(path, found, at, name.stem if is_of_one_name else name.name)
 
 
 def _no_file(path: Path) -> OSError:
@@ -102,7 +118,7 @@ def _no_file(path: Path) -> OSError:
     return FileNotFoundError(f"{path}: no such file")
 
 
-def _content(origin: Path | bytes, format: str, name: str | None = None) -> Content:
+def _content(origin: Path | bytes, format: str, at: str, name: str | None = None) -> Content:
     """A file or bytes, or what is in them when that is compressed, whatever it is called."""
     packed = Content(origin, format, name)
     with packed.open() as file:
@@ -114,21 +130,21 @@ def _content(origin: Path | bytes, format: str, name: str | None = None) -> Cont
     # Not longer there than what it is the content of.
     weakref.finalize(found, Path(path).unlink, missing_ok=True)
     try:
-        with os.fdopen(handle, "wb") as to, packed.open() as file:
-            _unpack(file, to, shown)
+        with naming(Path(path)), os.fdopen(handle, "wb") as to, packed.open() as file:
+            _unpack(file, to, f"{at}: {shown}")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidRequest(f"source: {shown} cannot be decompressed: {error}") from error
+        raise InvalidRequest(f"{at}: {shown} cannot be decompressed: {error}") from error
     return found
 
 
-def _unpack(packed: IO[bytes], to: IO[bytes], shown: object) -> None:
+def _unpack(packed: IO[bytes], to: IO[bytes], shown: str) -> None:
     with gzip.open(packed) as file:
         size = 0
         while chunk := file.read(CHUNK_BYTES):
             size += len(chunk)
             if size > MOST_UNPACKED:
                 raise InvalidRequest(
-                    f"source: {shown} has more than {MOST_UNPACKED} bytes when it is "
+                    f"{shown} has more than {MOST_UNPACKED} bytes when it is "
                     "decompressed; do that first, if it is meant, and give the result"
                 )
             to.write(chunk)
@@ -144,7 +160,7 @@ def is_file(source: Any) -> bool:
     """
     if not isinstance(source, (str, Path)):
         return True
-    path = Path(source).expanduser()
+    path = path_of(source, "structure")
     if path.is_file():
         return True
     if isinstance(source, Path) or path.suffix or len(path.parts) > 1:
@@ -167,9 +183,9 @@ def _pdb_of_topology(topology: Any, positions: Any) -> bytes:
     return text.getvalue().encode()
 
 
-def _molfile(molecule: Any) -> bytes:
+def _molfile(molecule: Any, at: str) -> bytes:
     if not molecule.GetNumConformers():
-        raise InvalidRequest("source: the molecule has no conformer, so no coordinates")
+        raise InvalidRequest(f"{at}: the molecule has no conformer, so no coordinates")
     from rdkit import Chem
 
     return f"{Chem.MolToMolBlock(molecule)}\n$$$$\n".encode()

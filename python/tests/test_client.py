@@ -21,6 +21,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -144,6 +145,7 @@ def test_a_value_that_is_none_of_those_listed_is_refused_and_case_does_not_matte
     [
         (lambda client: client.request("GET", 5), "path: must begin with a slash, got 5"),
         (lambda client: client.download("retrieve", "x"), "path: must begin with a slash, got"),
+        (lambda client: client.download("/retrieve/x", None), "to: must be a path, got None"),
         (lambda client: client.run("1VII", preset=["quick"]), "preset: must be one of quick"),
         (
             lambda client: client.run("1VII", time=1, production="1 ns"),
@@ -163,6 +165,73 @@ def test_a_value_that_is_none_of_those_listed_is_refused_and_case_does_not_matte
 def test_an_argument_of_a_wrong_kind_is_named(call: Callable[[Any], object], message: str) -> None:
     with pytest.raises(molbox.InvalidRequest, match=f"^{message}"):
         call(unreachable())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda client, na: client.run("1VII", preset=na), "preset: must be one of quick"),
+        (lambda client, na: client.run("1VII", system=na), "system: must be a mapping of fields"),
+        (
+            lambda client, na: client.run("1VII", time=1, production=na),
+            "production: must be a mapping of fields, got <NA>",
+        ),
+        (lambda client, na: client.upload(b"END", format=na), "format: must be a text, such as"),
+        (lambda client, na: client.upload(b"END", format="pdb", name=na), "name: input should be"),
+        (lambda client, na: client.margin([], date=na), "date: must be a date, got <NA>"),
+        (lambda client, na: client.submit(box_id=na), "box_id: input should be a valid string"),
+    ],
+)
+def test_what_a_table_lacks_is_refused_as_an_argument(
+    call: Callable[[Any, Any], object], message: str
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(molbox.InvalidRequest, match=f"^{message}"):
+        call(unreachable(), pandas.NA)
+
+
+@pytest.mark.parametrize("text", ["ATOM      1  CA  ALA A   1\nEND\n", "REMARK\n" * 100_000])
+def test_the_text_of_a_file_is_no_path(text: str) -> None:
+    client = unreachable()
+    what = "is the text of a file, not a path to one; give it as bytes"
+    with pytest.raises(molbox.InvalidRequest, match=f"^structure: {what}"):
+        client.run(text)
+    with pytest.raises(molbox.InvalidRequest, match=rf"^ligands\[1\]: {what}"):
+        client.run("1VII", ligands=[b"", text])
+    with pytest.raises(molbox.InvalidRequest, match=f"^source: {what}"):
+        client.upload(text, format="pdb")
+    with pytest.raises(molbox.InvalidRequest, match=r"^portfolio: is the text of.* write it"):
+        client.margin(text)
+    for name in ("", "a\0b"):
+        with pytest.raises(molbox.InvalidRequest, match=r"^structure: must be a path, got"):
+            client.run(name)
+
+
+def test_a_selection_of_no_atoms_is_refused() -> None:
+    mda = pytest.importorskip("MDAnalysis")
+    nothing = mda.Universe.empty(1, trajectory=True).atoms[:0]
+    with pytest.raises(molbox.InvalidRequest, match="structure: the AtomGroup has no atoms"):
+        unreachable().run(nothing)
+    with pytest.raises(molbox.InvalidRequest, match="source: the AtomGroup has no atoms"):
+        unreachable().upload(nothing)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'profile = "lab"',
+        "default = 5",
+        'default = ["lab"]',
+        'default = "lab"\nprofile.lab = "http://lab"',
+        'default = "lab"\n[[profile.lab]]\nbase_url = "http://lab"',
+    ],
+)
+def test_a_file_of_profiles_that_is_none_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(
+        molbox.InvalidRequest, match=r"config\.toml: is no file of profiles: they a"
+    ):
+        molbox.Client()
 
 
 def a_job(client: molbox.Client) -> Any:
@@ -898,6 +967,39 @@ def test_a_download_is_what_is_on_the_disk(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@contextmanager
+def no_room(after: int) -> Iterator[None]:
+    """No file can be written beyond so many bytes; as on a disk that is full, no file is named."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_for_which_there_is_no_room_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = os.urandom(100_000)
+    headers = {"etag": f'"sha256-{hashlib.sha256(large).hexdigest()}"'}
+    client = answering({"GET": httpx.Response(200, headers=headers, content=large)})
+    with no_room(50_000), pytest.raises(OSError, match=r"results\.zip\..*\.part'"):
+        client.download("/retrieve/x", tmp_path / "results.zip")
+    made = tmp_path / "made.zip"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("job/production.dcd", bytes(100_000))
+    client = answering({"GET": made.read_bytes()})
+    with no_room(50_000), pytest.raises(OSError, match=r"production\.dcd'"):
+        a_job(client).files()
+    packed = gzip.compress(bytes(100_000))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with no_room(50_000), pytest.raises(OSError, match=r"molbox-.*\.dcd'"):
+        unreachable().upload(packed, format="dcd")
+    assert not list(tmp_path.glob("molbox-*"))
+
+
 def bundle(folder: Path) -> bytes:
     """What a job's bundle looks like, with a name that would leave the folder."""
     path = folder / "made.zip"
@@ -1159,6 +1261,22 @@ def test_a_margin_is_asked_for_at_its_own_address(tmp_path: Path) -> None:
         "marginDate": "2024-12-31",
         "portfolio": {"futures": [position | {"entryDate": "2024-12-30"}, position]},
     }
+    client.margin([position | {"entryPrice": pandas.NA}])
+    assert json.loads(sent[4].content)["portfolio"] == {"futures": [position]}
+
+    class Polars:
+        """What a DataFrame of polars looks like from outside."""
+
+        columns = tuple(position)
+
+        def to_dict(self) -> dict[str, list[Any]]:
+            return {name: [value] for name, value in position.items()}
+
+        def to_dicts(self) -> list[dict[str, Any]]:
+            return [position]
+
+    client.margin(Polars())
+    assert json.loads(sent[5].content)["portfolio"] == {"futures": [position]}
     assert margin.to_pandas()["ticker"].tolist() == ["XEQ1"]
     with pytest.raises(molbox.InvalidRequest, match=r"futures\[0\].type: .* did you mean long"):
         client.margin([position | {"type": "lng"}])
