@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,8 @@ def _leave_out_frequencies(job: dict[str, Any], given: Mapping[str, Any]) -> Non
     if not isinstance(time, (int, float)) or not isinstance(timestep, (int, float)):
         # What is neither is refused for that, by its own name.
         return
-    n_steps = time * 1e6 / timestep if timestep > 0 else 0
+    # As the service counts them: 0.0009999999999999999 ns of 4 fs are 250 steps.
+    n_steps = round(time * 1e6 / timestep) if timestep > 0 and math.isfinite(time / timestep) else 0
     asked = given.get("production") or {}
     for name in ("traj_freq", "log_freq"):
         frequency = production.get(name)

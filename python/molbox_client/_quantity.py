@@ -36,12 +36,24 @@ _TEXT = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s
 def number(value: Any, unit: str, at: str) -> Any:
     """A value in `unit`; each one of a list. What is no quantity is returned as it is."""
     if hasattr(value, "value_in_unit"):
-        return _checked(lambda: plain(value.value_in_unit(_openmm(unit))), value, unit, at)
+        found = _checked(lambda: plain(value.value_in_unit(_openmm(unit))), value, unit, at)
+        return _rounded(found)
     if is_quantity(value):
-        return _checked(lambda: plain(value.to(_PINT.get(unit, unit)).magnitude), value, unit, at)
+        pint = _PINT.get(unit, unit)
+        return _rounded(_checked(lambda: plain(value.to(pint).magnitude), value, unit, at))
     if isinstance(value, (list, tuple)):
         return [number(item, unit, f"{at}[{index}]") for index, item in enumerate(value)]
     return _parsed(value, unit, at) if isinstance(value, str) else value
+
+
+def _rounded(value: Any) -> Any:
+    """What was converted, without the last digits, which are of the conversion: 100 ps are 0.1 ns.
+
+    Twelve are more than anybody measures.
+    """
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 def is_quantity(value: Any) -> bool:
@@ -82,7 +94,7 @@ def _checked(convert: Any, value: Any, unit: str, at: str) -> Any:
         raise InvalidRequest(f"{at}: is in {unit}, got {value}: {error}") from error
 
 
-def _parsed(text: str, unit: str, at: str) -> float:
+def _parsed(text: str, unit: str, at: str) -> Any:
     match = _TEXT.fullmatch(text)
     if match is None:
         example = f"such as '1 {unit}'"
@@ -91,7 +103,7 @@ def _parsed(text: str, unit: str, at: str) -> float:
     if given is None or given == unit:
         return figure
     if unit == "K" and given in ("C", "°C", "degC"):
-        return figure + 273.15
+        return _rounded(figure + 273.15)
     # Two characters look like this: the micro sign, and the Greek letter.
     given = given.replace("μ", "µ").replace("\u212b", "Å")
     dimension = next((units for units in _DIMENSIONS if unit in units), {unit: (1.0, 1.0)})
@@ -99,7 +111,7 @@ def _parsed(text: str, unit: str, at: str) -> float:
         others = [name for name in dimension if name != unit] + (["°C"] if unit == "K" else [])
         raise InvalidRequest(f"{at}: is in {unit} (also {', '.join(others)}), got {text!r}")
     (n, d), (unit_n, unit_d) = dimension[given], dimension[unit]
-    return figure * (n * unit_d) / (d * unit_n)
+    return _rounded(figure * (n * unit_d) / (d * unit_n))
 
 
 def _openmm(unit: str) -> Any:

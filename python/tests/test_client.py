@@ -33,6 +33,7 @@ import pytest
 
 import molbox_client as molbox
 from molbox_client import _results
+from molbox_client._plan import plan
 from molbox_client._request import body
 from molbox_client._source import Content, content
 
@@ -442,6 +443,34 @@ def test_quantities_of_pint_are_sent_as_numbers() -> None:
     assert sent["equilibration"] == [{"time": pytest.approx(0.5), "restraint_force": 1}]
     with pytest.raises(molbox.InvalidRequest, match="temperature: is in K, got 3 nanometer"):
         client.submit(temperature=3 * unit.nm)
+
+
+@pytest.mark.parametrize("time", [0.0009999999999999999, "0.9999999999999999 ps", 1e-3])
+def test_the_last_digit_of_a_time_leaves_a_preset_its_frequencies(time: Any) -> None:
+    _, job = plan("quick", {}, {}, time=time)
+    assert job["production"]["traj_freq"] == job["production"]["log_freq"] == 250
+    assert "traj_freq" not in plan("quick", {}, {}, time="0.99 ps")[1]["production"]
+
+
+def test_a_quantity_is_sent_without_the_digits_of_its_conversion() -> None:
+    pint = pytest.importorskip("pint")
+    ureg = pint.UnitRegistry()
+    unit = pytest.importorskip("openmm.unit")
+    for time in (
+        99.99999999999999 * ureg.ps,
+        0.1 * 1e6 * ureg.fs,
+        99.99999999999999 * unit.picosecond,
+    ):
+        assert body("ProductionParams", {"time": time}) == {"time": 0.1}
+        assert plan("quick", {}, {}, time=time)[1]["production"]["traj_freq"] == 250
+    assert body("JobCreateParams", {"temperature": ureg.Quantity(36.9, "degC")}) == {
+        "temperature": 310.05
+    }
+    assert body("JobCreateParams", {"temperature": "36.9 C"}) == {"temperature": 310.05}
+    lengths = {"ligand_translations": [[0.7 * ureg.angstrom * 1, 0, 0]]}
+    assert body("SystemBuildRequest", lengths) == {"ligand_translations": [[0.07, 0, 0]]}
+    # A plain number is what was given.
+    assert body("ProductionParams", {"time": 0.1234567890123456}) == {"time": 0.1234567890123456}
 
 
 # Settings, and what stays secret.
