@@ -50,7 +50,7 @@ from ._margin import request as margin_request
 from ._part import Part, content_range
 from ._plan import name_of, plan
 from ._progress import Progress, shown, shown_task
-from ._request import body
+from ._request import body, identified, is_handle
 from ._settings import (
     Settings,
     cache_path,
@@ -469,9 +469,10 @@ class AsyncClient:
                 return item
         return None
 
-    async def file(self, id: str) -> AsyncFile:
+    async def file(self, id: str | AsyncFile) -> AsyncFile:
         """A file by its identifier."""
-        return AsyncFile(self, await self._json("GET", f"/info/file/{_checked(id, 'file_')}"))
+        path = f"/info/file/{_checked(id, 'file', 'file_')}"
+        return AsyncFile(self, await self._json("GET", path))
 
     async def files(
         self, *, status: str | None = None, name: str | None = None
@@ -497,7 +498,8 @@ class AsyncClient:
         wait : bool
             Whether to wait until it is built.
         **system
-            Fields of `SystemBuildRequest`; numbers may have units.
+            Fields of `SystemBuildRequest`; numbers may have units, and a `File` stands for its
+            identifier.
         """
         record = await self._json(
             "POST",
@@ -514,8 +516,9 @@ class AsyncClient:
         Parameters
         ----------
         **job
-            Fields of `JobCreateParams`; numbers may have units. Without `box_id` the service takes
-            the newest system of the account, which is a `MolboxWarning` with its name.
+            Fields of `JobCreateParams`; numbers may have units, and `box_id` may be a `System`.
+            Without it the service takes the newest of the account, which is a `MolboxWarning` with
+            its name.
         """
         asked = _of_job(job)
         record = await self._json(
@@ -578,13 +581,13 @@ class AsyncClient:
 
         Parameters
         ----------
-        structure : str, Path, bytes, MDAnalysis.AtomGroup, or (Topology, positions)
+        structure : str, Path, bytes, File, MDAnalysis.AtomGroup, or (Topology, positions)
             A file of this machine, the bytes of a PDB file, what another library has in memory, or
-            the name of what the service knows: a registered file, or a public structure entry such
-            as `"1VII"`.
+            what the service knows: a registered file or its name, or that of a public structure
+            entry such as `"1VII"`.
         time, temperature : float, str or quantity
             Of the production: in ns, or `"10 ns"`; in K, or `"37 C"`.
-        ligands : sequence of str, Path, bytes or rdkit.Chem.Mol
+        ligands : sequence of str, Path, bytes, File or rdkit.Chem.Mol
             Files, the bytes of SDF files, or molecules with coordinates.
         preset : {"quick", "standard", "membrane"}, optional
             What to begin with, as `molbox run --preset`. Default: `membrane` when `system` has a
@@ -670,7 +673,8 @@ class AsyncClient:
         job: Mapping[str, Any],
     ) -> tuple[AsyncSystem, dict[str, Any]]:
         """A built system, and the fields of a job for it."""
-        is_own = is_file(structure)
+        known = identified("file", structure, "structure")
+        is_own = is_file(known)
         build, simulate = plan(
             preset,
             {} if system is None else system,
@@ -684,26 +688,32 @@ class AsyncClient:
         if ligands is not None and not isinstance(ligands, (list, tuple)):
             raise InvalidRequest(f"ligands: must be a list, as [{ligands!r}], got {ligands!r}")
         molecules = [
-            content(ligand, _format(ligand, "sdf"), f"ligands[{index}]")
+            identified("file", ligand, f"ligands[{index}]")
+            if is_handle(ligand)
+            else content(ligand, _format(ligand, "sdf"), f"ligands[{index}]")
             for index, ligand in enumerate(ligands or ())
         ]
-        for one in [own, *molecules] if own else molecules:
-            _registration(one)
+        for one in (own, *molecules):
+            if isinstance(one, Content):
+                _registration(one)
         key = None
         if idempotency_key is not None:
             key = checked_key(f"{checked_key(idempotency_key)}-system")
         if own is None:
-            build["protein"] = structure
+            build["protein"] = known
         else:
             build["protein"] = (await self._registered(own, progress)).id
         if molecules:
-            uploaded = [await self._registered(one, progress) for one in molecules]
-            build["ligands"] = [one.id for one in uploaded]
+            build["ligands"] = [
+                (await self._registered(one, progress)).id if isinstance(one, Content) else one
+                for one in molecules
+            ]
         return await self.build(progress=progress, idempotency_key=key, **build), simulate
 
-    async def system(self, id: str) -> AsyncSystem:
+    async def system(self, id: str | AsyncSystem) -> AsyncSystem:
         """A system by its identifier."""
-        return AsyncSystem(self, await self._json("GET", f"/info/system/{_checked(id, 'box_')}"))
+        path = f"/info/system/{_checked(id, 'system', 'box_')}"
+        return AsyncSystem(self, await self._json("GET", path))
 
     async def systems(
         self, *, status: str | None = None, name: str | None = None
@@ -712,9 +722,9 @@ class AsyncClient:
         async for item in self._pages("/info/systems", {"status": status, "name": name}):
             yield AsyncSystem(self, item)
 
-    async def job(self, id: str) -> AsyncJob:
+    async def job(self, id: str | AsyncJob) -> AsyncJob:
         """A job by its identifier."""
-        return AsyncJob(self, await self._json("GET", f"/info/job/{_checked(id, 'job_')}"))
+        return AsyncJob(self, await self._json("GET", f"/info/job/{_checked(id, 'job', 'job_')}"))
 
     async def jobs(
         self, *, status: str | None = None, name: str | None = None
@@ -739,7 +749,7 @@ class AsyncClient:
         ----------
         **analysis
             Fields of `AnalysisRequest`: `job_id`, or `topology` and `trajectory`; `rmsd_masks` and
-            so on.
+            so on. A `Job`, a `System` or a `File` stands for its identifier.
         """
         asked = body("AnalysisRequest", analysis)
         record = await self._json(
@@ -748,9 +758,9 @@ class AsyncClient:
         made = AsyncAnalysis(self, record)
         return await made.wait(progress=progress) if wait else made
 
-    async def analysis(self, id: str) -> AsyncAnalysis:
+    async def analysis(self, id: str | AsyncAnalysis) -> AsyncAnalysis:
         """An analysis by its identifier."""
-        path = f"/info/analysis/{_checked(id, 'ana_')}"
+        path = f"/info/analysis/{_checked(id, 'analysis', 'ana_')}"
         return AsyncAnalysis(self, await self._json("GET", path))
 
     # Margins.
@@ -1106,11 +1116,12 @@ def _placed(to: str | Path | None, name: str) -> Path:
     return path / name if path.is_dir() else path
 
 
-def _checked(id: str, prefix: str) -> str:
+def _checked(id: Any, kind: str, prefix: str) -> str:
     """An identifier that leads to no other operation: `..`, or an empty one, would."""
-    if not _is_identifier(id) or not id.startswith(prefix):
+    found = identified(kind, id, "id")
+    if not _is_identifier(found) or not found.startswith(prefix):
         raise InvalidRequest(f"id: must be {prefix} and what follows it, got {id!r}")
-    return id
+    return str(found)
 
 
 def _is_identifier(id: object) -> bool:

@@ -12,7 +12,7 @@ from ._errors import InvalidRequest
 from ._fields import FIELDS
 from ._presets import PRESETS
 from ._quantity import number
-from ._request import body
+from ._request import body, is_handle
 
 
 def plan(
@@ -83,7 +83,7 @@ def name_of(structure: Any) -> str | None:
     """What a structure is called: the name of its file, or its own."""
     if isinstance(structure, (str, Path)):
         return Path(structure).stem or None
-    return None
+    return structure.name if is_handle(structure) else None
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

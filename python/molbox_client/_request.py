@@ -12,6 +12,11 @@ from ._errors import InvalidRequest
 from ._fields import FIELDS, Field
 from ._quantity import number, plain
 
+# What a field names, of the objects of this package.
+_NAMED = {"box_id": "system", "reference_system": "system", "job_id": "job", "reference_job": "job"}
+_NAMED |= dict.fromkeys(("protein", "ligands", "force_field", "built"), "file")
+_NAMED |= dict.fromkeys(("topology", "trajectory", "reference_file"), "file")
+
 
 def body(schema: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of a request. A field that is None is left out: that means the same."""
@@ -36,8 +41,34 @@ def _object(root: str, schema: str, fields: Mapping[str, Any], at: str) -> dict[
         if known is None:
             raise InvalidRequest(_unknown(root, schema, at, name))
         if value is not None:
-            request[name] = _value(root, known, value, at + name)
+            request[name] = _value(root, known, _named(name, value, at + name), at + name)
     return request
+
+
+def _named(name: str, value: Any, at: str) -> Any:
+    """A value of a field, with identifiers in the place of jobs, systems and files."""
+    kind = _NAMED.get(name)
+    if kind is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [identified(kind, item, f"{at}[{index}]") for index, item in enumerate(value)]
+    return identified(kind, value, at)
+
+
+def is_handle(value: Any) -> bool:
+    """Whether it is one of the objects that a client answers with: a job, a file and so on."""
+    return hasattr(value, "client") and hasattr(value, "kind") and hasattr(value, "id")
+
+
+def identified(kind: str, value: Any, at: str) -> Any:
+    """The identifier of such an object, if it is of this kind; what is none as it is."""
+    if not is_handle(value):
+        return value
+    if value.kind != kind:
+        raise InvalidRequest(
+            f"{at}: must be {'an' if kind == 'analysis' else 'a'} {kind}, got {value!r}"
+        )
+    return value.id
 
 
 def _value(root: str, known: Field, value: Any, at: str) -> Any:

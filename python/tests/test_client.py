@@ -725,6 +725,68 @@ def test_a_file_that_the_account_has_already_is_not_uploaded_again(tmp_path: Pat
     assert sent == []
 
 
+def test_what_a_client_answered_with_stands_for_its_identifier() -> None:
+    sent: list[httpx.Request] = []
+    job, system = example("job_view.200.succeeded.json"), example("system_view.200.succeeded.json")
+    client = answering(
+        {
+            "POST /local/submit/system": httpx.Response(200, json=system),
+            "POST /local/submit/job": httpx.Response(200, json=job),
+            "POST /local/submit/analysis": answer("analysis_view.200.json"),
+            "POST /local/check/job": answer("job_check.200.json"),
+            "GET /local/info/system/": httpx.Response(200, json=system),
+            "GET /local/info/job/": httpx.Response(200, json=job),
+            "GET /local/info/file/": answer("file_register.200.json"),
+            "GET /local/info/analysis/": answer("analysis_view.200.json"),
+        },
+        sent,
+    )
+    file = molbox.File(client, example("file_register.200.json"))
+    box, done = client.build(protein=file, ligands=[file, "other"]), molbox.Job(client, job)
+    client.submit(box_id=box)
+    client.estimate(box_id=box)
+    found = client.analyze(job_id=done, reference_system=box, rmsd_masks=[["@CA"]])
+    client.analyze(topology=file, trajectory=file, reference_job=done)
+    bodies = [json.loads(one.content) for one in sent if one.method == "POST"]
+    assert bodies == [
+        {"protein": file.id, "ligands": [file.id, "other"]},
+        {"box_id": box.id},
+        {"box_id": box.id},
+        {"job_id": done.id, "reference_system": box.id, "rmsd_masks": [["@CA"]]},
+        {"topology": file.id, "trajectory": file.id, "reference_job": done.id},
+    ]
+    assert client.job(done).id == done.id
+    assert client.system(box).id == box.id
+    assert client.file(file).id == file.id
+    assert client.analysis(found).id == found.id
+    sent.clear()
+    client.run(file, ligands=[file], wait=False)
+    asked = json.loads(sent[0].content)
+    assert (asked["protein"], asked["ligands"]) == (file.id, [file.id])
+    assert asked["box_name"] == file.name
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda client, job: client.submit(box_id=job), "box_id: must be a system, got <job job_"),
+        (
+            lambda client, job: client.build(ligands=[job]),
+            r"ligands\[0\]: must be a file, got <job",
+        ),
+        (lambda client, job: client.run(job), "structure: must be a file, got <job"),
+        (lambda client, job: client.run("1VII", ligands=[job]), r"ligands\[0\]: must be a file"),
+        (lambda client, job: client.analysis(job), "id: must be an analysis, got <job"),
+    ],
+)
+def test_an_object_of_another_kind_is_refused(
+    call: Callable[[Any, Any], object], message: str
+) -> None:
+    client = unreachable()
+    with pytest.raises(molbox.InvalidRequest, match=f"^{message}"):
+        call(client, a_job(client))
+
+
 def test_of_replicas_all_are_waited_for_and_named_when_one_fails(tmp_path: Path) -> None:
     asked: list[int] = []
     records = [
