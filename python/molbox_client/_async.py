@@ -48,7 +48,7 @@ from ._http import (
 from ._margin import Margin
 from ._margin import request as margin_request
 from ._part import Part, content_range
-from ._plan import name_of, plan
+from ._plan import job_of, name_of, plan
 from ._progress import Progress, shown, shown_task
 from ._request import body, identified, is_handle
 from ._settings import (
@@ -542,26 +542,66 @@ class AsyncClient:
         text = f"{what} is of the newest system of the account, {named}; give box_id to choose one"
         _warnings.warn(text, MolboxWarning, stacklevel=3)
 
-    async def estimate(self, *, atoms: int | None = None, **job: Any) -> records.Estimate:
+    async def estimate(
+        self,
+        structure: Any = None,
+        *,
+        atoms: int | None = None,
+        time: Any = None,
+        temperature: Any = None,
+        ligands: Sequence[Any] = (),
+        preset: Preset | None = None,
+        system: Mapping[str, Any] | None = None,
+        wait: bool = True,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        **job: Any,
+    ) -> records.Estimate:
         """What a job would take: steps, frames, bytes, hours. Nothing is submitted.
+
+        Takes what `run` takes; its files are uploaded, and `run` finds them. Without a structure
+        it is of a system that is built, `box_id`, and a preset is used when it is given.
 
         Parameters
         ----------
+        structure, time, temperature, ligands, preset, system, progress
+            As of `run`; its `wait` and `idempotency_key` mean nothing here.
         atoms : int, optional
-            Instead of a system that is built: one of so many atoms.
+            Instead of a structure or a system that is built: one of so many atoms.
         **job
-            Fields of `JobCreateParams`, as for `submit`.
+            Fields of `JobCreateParams`, as for `run` and `submit`.
         """
         from . import _records as records
 
-        asked = _of_job(job)
+        if structure is not None:
+            if atoms is not None:
+                raise InvalidRequest("atoms: give them or a structure, not both")
+            build, asked = await self._planned(
+                structure, time, temperature, ligands, preset, system, progress, job
+            )
+            atoms = await self._atoms_of(build)
+        elif system is not None or ligands:
+            raise InvalidRequest("structure: is missing, of which the system would be built")
+        else:
+            asked = _of_job(job)
+            asked = job_of(preset, asked, time=time, temperature=temperature)
         of = {} if atoms is None else {"atoms": atoms}
         preview = await self._json("POST", "/check/job", params=of, json=asked)
         if atoms is None and "box_id" not in asked:
-            await self._warn_of_newest(
-                "the estimate", member(preview, "parameters", dict).get("box_id")
-            )
+            taken = member(preview, "parameters", dict).get("box_id")
+            await self._warn_of_newest("the estimate", taken)
         return read(records.JobPreview, preview).estimate
+
+    async def _atoms_of(self, build: Mapping[str, Any]) -> int:
+        """About how many atoms a system would have."""
+        asked = body("SystemBuildRequest", build)
+        preview = await self._json("POST", "/check/system", json=asked)
+        atoms = member(preview, "estimate", dict).get("atoms")
+        if not isinstance(atoms, int):
+            notices = [str(one.get("message")) for one in preview.get("warnings") or []]
+            why = "; ".join(notices) or "the service cannot tell its atoms"
+            raise _results.NoResult(f"there is no estimate of the system: {why}")
+        return atoms
 
     async def run(
         self,
@@ -673,6 +713,26 @@ class AsyncClient:
         job: Mapping[str, Any],
     ) -> tuple[AsyncSystem, dict[str, Any]]:
         """A built system, and the fields of a job for it."""
+        key = None
+        if idempotency_key is not None:
+            key = checked_key(f"{checked_key(idempotency_key)}-system")
+        build, simulate = await self._planned(
+            structure, time, temperature, ligands, preset, system, progress, job
+        )
+        return await self.build(progress=progress, idempotency_key=key, **build), simulate
+
+    async def _planned(
+        self,
+        structure: Any,
+        time: Any,
+        temperature: Any,
+        ligands: Sequence[Any],
+        preset: str | None,
+        system: Mapping[str, Any] | None,
+        progress: bool | None,
+        job: Mapping[str, Any],
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Fields of a system, whose files are registered, and of a job for it."""
         known = identified("file", structure, "structure")
         is_own = is_file(known)
         build, simulate = plan(
@@ -696,19 +756,13 @@ class AsyncClient:
         for one in (own, *molecules):
             if isinstance(one, Content):
                 _registration(one)
-        key = None
-        if idempotency_key is not None:
-            key = checked_key(f"{checked_key(idempotency_key)}-system")
-        if own is None:
-            build["protein"] = known
-        else:
-            build["protein"] = (await self._registered(own, progress)).id
+        build["protein"] = (await self._registered(own, progress)).id if own else known
         if molecules:
             build["ligands"] = [
                 (await self._registered(one, progress)).id if isinstance(one, Content) else one
                 for one in molecules
             ]
-        return await self.build(progress=progress, idempotency_key=key, **build), simulate
+        return build, simulate
 
     async def system(self, id: str | AsyncSystem) -> AsyncSystem:
         """A system by its identifier."""

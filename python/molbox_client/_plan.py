@@ -42,7 +42,26 @@ def plan(
     if chosen is None:
         chosen = "standard" if system.get("membrane") is None else "membrane"
     if not isinstance(chosen, str) or chosen not in PRESETS:
-        raise InvalidRequest(f"preset: must be one of {', '.join(PRESETS)}, got {preset!r}")
+        raise _no_preset(chosen)
+    systems = _merged(PRESETS[chosen].get("system", {}), system)
+    if name is not None:
+        systems.setdefault("box_name", name)
+    # All that can be refused here is, before anything is uploaded.
+    jobs = job_of(chosen, job, time=time, temperature=temperature, name=name)
+    return body("SystemBuildRequest", systems), jobs
+
+
+def job_of(
+    preset: str | None,
+    job: Mapping[str, Any],
+    *,
+    time: Any = None,
+    temperature: Any = None,
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Fields of the job alone, checked; without a preset those that are given."""
+    if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
+        raise _no_preset(preset)
     given = dict(job)
     if temperature is not None:
         given["temperature"] = temperature
@@ -54,14 +73,15 @@ def plan(
         if "time" in production:
             raise InvalidRequest("time: give it here or in production, not twice")
         given["production"] = {**production, "time": time}
-    systems = _merged(PRESETS[chosen].get("system", {}), system)
-    jobs = _merged(PRESETS[chosen].get("job", {}), given)
+    jobs = _merged(PRESETS[preset].get("job", {}) if preset else {}, given)
     if name is not None:
-        systems.setdefault("box_name", name)
         jobs.setdefault("batch_name", name)
     _leave_out_frequencies(jobs, given)
-    # All that can be refused here is, before anything is uploaded.
-    return body("SystemBuildRequest", systems), body("JobCreateParams", jobs)
+    return body("JobCreateParams", jobs)
+
+
+def _no_preset(name: object) -> InvalidRequest:
+    return InvalidRequest(f"preset: must be one of {', '.join(PRESETS)}, got {name!r}")
 
 
 def _in_their_place(system: Mapping[str, Any], job: Mapping[str, Any]) -> None:

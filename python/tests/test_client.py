@@ -699,6 +699,60 @@ def test_a_run_uploads_once_and_asks_for_what_its_preset_and_its_arguments_say()
     assert all("x-api-key" not in r.headers for r in sent if r.url.host == "store")
 
 
+def test_an_estimate_takes_what_a_run_takes() -> None:
+    sent: list[httpx.Request] = []
+    structure = FOLDER.parent / "examples/1vii.pdb"
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    answers = {
+        "GET /local/info/files": httpx.Response(200, json={"items": [], "next_page": None}),
+        "GET /local/submit/upload-url": httpx.Response(200, json=link),
+        "PUT /x": b"",
+        "POST /local/submit/file/": answer("file_register.200.json"),
+        "POST /local/check/system": answer("system_check.200.json"),
+        "POST /local/check/job": answer("job_check.200.json"),
+        "POST /local/submit/system": answer("system_view.200.succeeded.json"),
+        "GET /local/info/system/": answer("system_view.200.succeeded.json"),
+        "POST /local/submit/job": answer("job_submit.200.json"),
+    }
+    client = answering(answers, sent)
+    arguments: dict[str, Any] = {"time": "0.1 ns", "temperature": "37 C", "preset": "quick"}
+    arguments |= {"system": {"box_shape": "cube"}, "ligands": [b"mol"], "seed": 7, "wait": False}
+    arguments |= {"progress": False, "idempotency_key": "k"}
+    estimate = client.estimate(structure, **arguments)
+    assert estimate.steps == example("job_check.200.json")["estimate"]["steps"]
+    client.run(structure, **arguments)
+    bodies = {one.url.path: json.loads(one.content) for one in sent if one.method == "POST"}
+    assert bodies["/local/check/system"] == bodies["/local/submit/system"]
+    job = bodies["/local/submit/job"]
+    assert bodies["/local/check/job"] == {k: v for k, v in job.items() if k != "box_id"}
+    (checked,) = [one for one in sent if one.url.path == "/local/check/job"]
+    atoms = example("system_check.200.json")["estimate"]["atoms"]
+    assert dict(checked.url.params) == {"atoms": str(atoms)}
+
+    sent.clear()
+    client.estimate(box_id="box_77jpjj2n2sksrj1kkw21", time="1 ns")
+    client.estimate(box_id="box_77jpjj2n2sksrj1kkw21", time="1 ns", preset="quick")
+    plain, of_preset = [json.loads(one.content) for one in sent]
+    assert plain == {"box_id": "box_77jpjj2n2sksrj1kkw21", "production": {"time": 1}}
+    assert of_preset["production"] == {"time": 1, "traj_freq": 250, "log_freq": 250}
+
+    unknown = example("system_check.200.json")
+    del unknown["estimate"]["atoms"]
+    unknown["warnings"] = [{"code": "no_such_chain", "message": "there is no chain Q"}]
+    client = answering({"POST /local/check/system": httpx.Response(200, json=unknown)})
+    with pytest.raises(molbox.NoResult, match="estimate of the system: there is no chain Q"):
+        client.estimate("1VII")
+    for wrong, message in (
+        ({"structure": "1VII", "atoms": 5}, "atoms: give them or a structure, not both"),
+        ({"structure": "1VII", "box_id": "box_1"}, "box_id: is of the system that is built"),
+        ({"system": {"box_shape": "cube"}}, "structure: is missing"),
+        ({"box_id": "box_1", "preset": "fast"}, "preset: must be one of quick"),
+        ({"atoms": 5, "time": 1, "production": {"time": 1}}, "time: give it here or in prod"),
+    ):
+        with pytest.raises(molbox.InvalidRequest, match=f"^{message}"):
+            unreachable().estimate(**wrong)
+
+
 def test_a_file_that_the_account_has_already_is_not_uploaded_again(tmp_path: Path) -> None:
     path = tmp_path / "villin.pdb"
     path.write_bytes(b"END\n")
