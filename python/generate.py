@@ -198,6 +198,14 @@ def object_of(doc: dict[str, Any], schema: dict[str, Any]) -> str | None:
     return next((found for item in inner if (found := object_of(doc, item))), None)
 
 
+def spellings(doc: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Values of an enumeration, each of which has one spelling."""
+    if "$ref" in schema:
+        schema = doc["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    inner = [found for one in schema.get("anyOf", []) for found in spellings(doc, one)]
+    return [one for one in schema.get("enum", []) if isinstance(one, str)] or inner
+
+
 def fields(doc: dict[str, Any], names: set[str]) -> str:
     """The table of the fields of requests."""
     table: dict[str, dict[str, dict[str, object]]] = {}
@@ -213,6 +221,8 @@ def fields(doc: dict[str, Any], names: set[str]) -> str:
             values = schema.get("x-values") or schema.get("items", {}).get("x-values")
             if values and not schema.get("x-open"):
                 known["values"] = values
+            if written := spellings(doc, schema):
+                known["spellings"] = written
             if (inner := object_of(doc, schema)) is not None:
                 known["object"] = inner
             table[name][field] = known
@@ -222,7 +232,7 @@ def fields(doc: dict[str, Any], names: set[str]) -> str:
         + "\nfrom __future__ import annotations\n\nfrom typing import TypedDict\n\n\n"
         + "class Field(TypedDict, total=False):\n"
         + '    """What is known of a field besides its type."""\n\n'
-        + "    unit: str\n    values: list[str]\n    object: str\n\n\n"
+        + "    unit: str\n    values: list[str]\n    spellings: list[str]\n    object: str\n\n\n"
         + f"FIELDS: dict[str, dict[str, Field]] = {text}\n"
     )
 

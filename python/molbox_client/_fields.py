@@ -10,12 +10,18 @@ class Field(TypedDict, total=False):
 
     unit: str
     values: list[str]
+    spellings: list[str]
     object: str
 
 
 FIELDS: dict[str, dict[str, Field]] = {
     "AccountChange": {
-        "role": {},
+        "role": {
+            "spellings": [
+                "user",
+                "admin"
+            ]
+        },
         "disabled": {},
         "limits": {
             "object": "AccountLimits"
@@ -30,7 +36,12 @@ FIELDS: dict[str, dict[str, Field]] = {
     },
     "AccountRequest": {
         "account": {},
-        "role": {}
+        "role": {
+            "spellings": [
+                "user",
+                "admin"
+            ]
+        }
     },
     "AnalysisRequest": {
         "downsample_frames": {},
@@ -130,7 +141,12 @@ FIELDS: dict[str, dict[str, Field]] = {
             "unit": "ns"
         },
         "log_freq": {},
-        "type": {},
+        "type": {
+            "spellings": [
+                "NPT",
+                "NVT"
+            ]
+        },
         "restraint_force": {
             "unit": "kJ/mol/nm²"
         },
@@ -237,9 +253,19 @@ FIELDS: dict[str, dict[str, Field]] = {
             "unit": "nm"
         },
         "minimization_steps": {},
-        "trajectory_output_format": {},
+        "trajectory_output_format": {
+            "spellings": [
+                "dcd"
+            ]
+        },
         "seed": {},
-        "engine": {},
+        "engine": {
+            "spellings": [
+                "auto",
+                "openmm",
+                "gromacs"
+            ]
+        },
         "excerpt": {},
         "priority": {}
     },
@@ -315,7 +341,12 @@ FIELDS: dict[str, dict[str, Field]] = {
             "unit": "ns"
         },
         "log_freq": {},
-        "type": {}
+        "type": {
+            "spellings": [
+                "NPT",
+                "NVT"
+            ]
+        }
     },
     "SignIn": {
         "account": {},

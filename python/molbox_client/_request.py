@@ -90,6 +90,9 @@ def _value(root: str, known: Field, value: Any, at: str) -> Any:
         raise InvalidRequest(f"{at}: must be a number, got {value}")
     if "values" in known:
         _listed(known["values"], value, at)
+    if "spellings" in known and isinstance(value, str):
+        # A service takes one alone, of what people write as `npt` or `OpenMM`.
+        return next((one for one in known["spellings"] if folded(one) == folded(value)), value)
     return _finite(number(value, known["unit"], at) if "unit" in known else value, at)
 
 

@@ -141,6 +141,23 @@ def test_a_value_that_is_none_of_those_listed_is_refused_and_case_does_not_matte
     assert json.loads(sent[0].content) == {"membrane": "popc", "force_field": "my-own.xml"}
 
 
+def test_a_value_of_an_enumeration_is_sent_as_the_document_spells_it() -> None:
+    given = {
+        "engine": "OpenMM",
+        "trajectory_output_format": "DCD",
+        "equilibration": [{"type": "nvt"}, {"type": "Npt"}],
+        "production": {"type": "npt"},
+    }
+    assert body("JobCreateParams", given) == {
+        "engine": "openmm",
+        "trajectory_output_format": "dcd",
+        "equilibration": [{"type": "NVT"}, {"type": "NPT"}],
+        "production": {"type": "NPT"},
+    }
+    with pytest.raises(molbox.InvalidRequest, match=r"production\.type: input .* 'NPT' or 'NVT'"):
+        body("JobCreateParams", {"production": {"type": "NVE"}})
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
