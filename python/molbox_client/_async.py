@@ -28,7 +28,9 @@ from ._errors import (
     TaskFailed,
     UnexpectedAnswer,
     WaitTimeout,
+    is_name_taken,
     unwanted,
+    with_remedy,
 )
 from ._http import (
     CHUNK_BYTES,
@@ -352,6 +354,9 @@ class AsyncClient:
     ) -> AsyncFile:
         """Upload a file and register it.
 
+        A name is that of one file. Of a file whose name is not given, and whose content the account
+        has under its name already, the record is returned.
+
         Parameters
         ----------
         source : str, Path, bytes, MDAnalysis.AtomGroup, rdkit.Chem.Mol or (Topology, positions)
@@ -361,9 +366,25 @@ class AsyncClient:
             formats of built systems, which are many files of one name.
         format : str, optional
             `pdb`, `sdf` and so on. Default: the extension of the file.
+
+        Raises
+        ------
+        Conflict
+            When another file has the name.
         """
         what = await in_thread(partial(content, source, format))
-        return await self._upload(what, name, progress, idempotency_key)
+        try:
+            return await self._upload(what, name, progress, idempotency_key)
+        except Refused as error:
+            if not is_name_taken(error):
+                raise
+            own = what.name if name is None else name
+            found = None if own is None or name is not None else await self._ready(own)
+            if found is not None and found.get("sha256") == await in_thread(what.sha256):
+                return AsyncFile(self, found)
+            # The traceback of the first would repeat it.
+            remedy = f"client.files(name={own!r}) has that one, to be used or deleted"
+            raise with_remedy(error, remedy) from None
 
     async def _upload(
         self,

@@ -138,8 +138,13 @@ def unwanted(error: Refused) -> bool:
 
     One that is refused for its identifier may be registered, by the same call.
     """
-    taken = any((it.get("loc") or [None])[-1] == "name" for it in error.violations)
-    return error.status == 422 or (error.status == 409 and taken)
+    return error.status == 422 or is_name_taken(error)
+
+
+def is_name_taken(error: Refused) -> bool:
+    """Whether another file has the name that one is to have."""
+    places = [(violation.get("loc") or [None])[-1] for violation in error.violations]
+    return error.status == 409 and "name" in places
 
 
 class AuthenticationFailed(Refused):
@@ -165,6 +170,12 @@ _BY_STATUS: dict[int, type[Refused]] = {
     409: Conflict,
     429: TooManyRequests,
 }
+
+
+def with_remedy(error: Refused, remedy: str) -> Refused:
+    """The same refusal, with what can be done about it."""
+    violations = [{**it, "msg": f"{it.get('msg')}; {remedy}"} for it in error.violations]
+    return refused(error.status, violations, error.request_id, error.retry_after)
 
 
 def refused(

@@ -1482,6 +1482,32 @@ def test_a_compressed_file_is_uploaded_as_what_is_in_it(tmp_path: Path) -> None:
         client.upload(packed.read_bytes(), format="pdb")
 
 
+def test_a_file_that_is_uploaded_again_is_the_one_that_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "villin.pdb"
+    path.write_bytes(b"END\n")
+    taken = {"loc": ["body", "name"], "msg": 'there is a file named "villin"', "type": "conflict"}
+    record = example("file_register.200.json") | {"name": "villin"}
+    record["sha256"] = hashlib.sha256(b"END\n").hexdigest()
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    answers = {
+        "GET /local/submit/upload-url": httpx.Response(200, json=link),
+        "PUT /x": b"",
+        "POST /local/submit/file/": httpx.Response(409, json={"detail": [taken]}),
+        "DELETE /local/info/file/": httpx.Response(204),
+        "GET /local/info/files": httpx.Response(200, json={"items": [record], "next_page": None}),
+    }
+    client = answering(answers)
+    assert client.upload(path).id == record["file_id"]
+    remedy = re.escape("; client.files(name='villin') has that one, to be used or deleted")
+    # Whoever gives a name means a file of its own.
+    for source in (path, b"END\n"):
+        with pytest.raises(molbox.Conflict, match=f'a file named "villin"{remedy}'):
+            client.upload(source, format="pdb", name="villin")
+    path.write_bytes(b"MODEL\nEND\n")
+    with pytest.raises(molbox.Conflict, match=remedy):
+        client.upload(path)
+
+
 def test_what_is_compressed_is_unpacked_in_pieces_to_a_file_that_does_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
