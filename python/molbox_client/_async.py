@@ -716,6 +716,11 @@ class AsyncClient:
             except TaskFailed as error:
                 # The others are worth waiting for.
                 failures.append(error)
+            except interruptions():
+                others = [job.id for job in jobs if job is not one and not job.is_over]
+                if others:
+                    print(f"molbox: so do {', '.join(others)}", file=sys.stderr)
+                raise
         if failures:
             failures[0].jobs = jobs
             raise failures[0]
@@ -740,7 +745,12 @@ class AsyncClient:
         build, simulate = await self._planned(
             structure, time, temperature, ligands, preset, system, progress, job
         )
-        return await self.build(progress=progress, idempotency_key=key, **build), simulate
+        try:
+            return await self.build(progress=progress, idempotency_key=key, **build), simulate
+        except interruptions():
+            # What goes on is the system.
+            print("molbox: no job has been submitted yet", file=sys.stderr)
+            raise
 
     async def _planned(
         self,

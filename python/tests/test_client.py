@@ -1004,6 +1004,52 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_return(
     assert printed.out == ""
 
 
+@contextmanager
+def interrupted_when(path: str) -> Iterator[Callable[[httpx.Request], None]]:
+    """Ctrl-C as soon as a request for such a path is seen."""
+
+    def see(request: httpx.Request) -> None:
+        if request.url.path.startswith(path):
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield see
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_says_what_of_a_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    system, job = example("system_view.200.succeeded.json"), example("job_view.200.running.json")
+    n_jobs = 0
+
+    def client(see: Callable[[httpx.Request], None]) -> molbox.Client:
+        def answered(request: httpx.Request) -> httpx.Response:
+            nonlocal n_jobs
+            see(request)
+            if request.url.path.startswith("/local/submit/job"):
+                n_jobs += 1
+                return httpx.Response(200, json=job | {"job_id": f"job_{n_jobs:020}"})
+            return httpx.Response(200, json=system)
+
+        http = httpx.Client(transport=httpx.MockTransport(answered))
+        return molbox.Client("http://service/local", KEY, http=http)
+
+    with interrupted_when("/local/info/system/") as see, pytest.raises(KeyboardInterrupt):
+        client(see).run("1L2Y")
+    printed = capsys.readouterr().err
+    assert f"return by client.system('{system['system_id']}').wait()" in printed
+    assert "molbox: no job has been submitted yet" in printed
+    with interrupted_when("/local/info/job/") as see, pytest.raises(KeyboardInterrupt):
+        client(see).run_replicas("1L2Y", 3)
+    first, second, third = (f"job_{n:020}" for n in (1, 2, 3))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        f"molbox: {first} goes on without you; return by client.job('{first}').wait()",
+        f"molbox: so do {second}, {third}",
+    ]
+
+
 def test_ctrl_c_in_a_wait_of_asyncio_says_how_to_return(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
