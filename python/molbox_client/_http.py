@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,10 @@ CHUNK_BYTES = 1 << 18
 # These two say that the request was not begun.
 _UNTOUCHED = {429, 503}
 _TRANSIENT = {408, 429, 502, 503, 504}
+
+_MOMENT = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[-+]\d\d:\d\d)", re.IGNORECASE
+)
 
 USER_AGENT = f"molbox-python/{__version__}"
 
@@ -77,6 +82,33 @@ def member(answer: Mapping[str, Any], name: str, kind: type) -> Any:
     """What an answer has under a name, if it is of this kind."""
     found = answer.get(name)
     if not isinstance(found, kind):
+        raise UnexpectedAnswer(f"the answer has no {name}: {str(answer)[:200]}")
+    return found
+
+
+def moment(answer: Mapping[str, Any], name: str) -> datetime | None:
+    """A time that an answer has under a name, in UTC; None where it has none."""
+    text = answer.get(name)
+    if text is None:
+        return None
+    # Python 3.10 itself reads three or six digits of a second alone, and no Z.
+    match = _MOMENT.fullmatch(str(text))
+    try:
+        if match is not None:
+            micros, zone = (
+                (match[2] or "")[:6].ljust(6, "0"),
+                match[3].upper().replace("Z", "+00:00"),
+            )
+            return datetime.fromisoformat(f"{match[1]}.{micros}{zone}").astimezone(timezone.utc)
+    except ValueError:
+        match = None
+    raise UnexpectedAnswer(f"{name}: is no time: {text!r}")
+
+
+def required_moment(answer: Mapping[str, Any], name: str) -> datetime:
+    """The same, of a time that the document has in every such answer."""
+    found = moment(answer, name)
+    if found is None:
         raise UnexpectedAnswer(f"the answer has no {name}: {str(answer)[:200]}")
     return found
 

@@ -293,6 +293,8 @@ def tables(data: Mapping[str, Any]) -> dict[str, pandas.DataFrame]:
 
 def methods(job: Mapping[str, Any]) -> str:
     """A paragraph for a paper, and what to cite, from the record of a job."""
+    if not job.get("stages"):
+        raise NoResult(f"there is nothing to cite: the job is {job.get('status')}, without a stage")
     parameters = job.get("parameters") or {}
     engine = {"openmm": "OpenMM", "gromacs": "GROMACS"}.get(
         str(job.get("engine")), job.get("engine")

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Generator, Iterator, Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import date as Date
+from datetime import datetime as Datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,8 +44,10 @@ from ._http import (
     is_at_home,
     is_transient,
     member,
+    moment,
     read,
     refusal,
+    required_moment,
     retry_delay,
 )
 from ._margin import Margin
@@ -1253,6 +1256,21 @@ class Task:
         known = self.status in ("succeeded", "failed", "cancelled")
         return known or bool(self.data.get("finished_at"))
 
+    @property
+    def created_at(self) -> Datetime:
+        """When it was submitted, in UTC; the texts of all times are in `record`."""
+        return required_moment(self.data, "created_at")
+
+    @property
+    def started_at(self) -> Datetime | None:
+        """When it started; None before."""
+        return moment(self.data, "started_at")
+
+    @property
+    def finished_at(self) -> Datetime | None:
+        """When it ended; None before."""
+        return moment(self.data, "finished_at")
+
     def __repr__(self) -> str:
         return f"<{self.kind} {self.id} {self.status}>"
 
@@ -1288,6 +1306,11 @@ class File:
     def name(self) -> str:
         """What it was registered as."""
         return str(self.data.get("name"))
+
+    @property
+    def created_at(self) -> Datetime:
+        """When it was registered, in UTC."""
+        return required_moment(self.data, "created_at")
 
     @property
     def record(self) -> records.FileRecord:
@@ -1542,7 +1565,13 @@ class Job(Task):
         return [str(stage["name"]) for stage in self.data.get("stages") or []]
 
     def cite(self) -> str:
-        """A paragraph of methods for a paper, of the stages that have ended, and what to cite."""
+        """A paragraph of methods for a paper, of the stages that have ended, and what to cite.
+
+        Raises
+        ------
+        NoResult
+            Before the first stage has ended.
+        """
         return _results.methods(self.data)
 
     def analyze(
@@ -1553,12 +1582,21 @@ class Job(Task):
         idempotency_key: str | None = None,
         **analysis: Any,
     ) -> Analysis:
-        """Analyse its trajectory; with no fields of `AnalysisRequest`, the default report."""
+        """Analyse its trajectory; with no fields of `AnalysisRequest`, the default report.
+
+        Raises
+        ------
+        TypeError
+            For a `job_id`, which is this job's; `analyze` of a client takes another's.
+        """
+        if "job_id" in analysis:
+            raise TypeError(f"analyze() of {self.id} takes no job_id; client.analyze() does")
         return self.client.analyze(
             wait=wait,
             progress=progress,
             idempotency_key=idempotency_key,
-            **{**analysis, "job_id": self.id},
+            job_id=self.id,
+            **analysis,
         )
 
 

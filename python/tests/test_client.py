@@ -22,7 +22,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -1382,6 +1382,46 @@ def test_what_to_cite_is_a_paragraph_and_the_references_of_the_record() -> None:
     assert "with molbox and OpenMM. The temperature was 310 K. The time step was 4 fs." in text
     assert "equilibrated for 0.1 ns at constant volume, with 1000 kJ/mol/nm² on !:HOH" in text
     assert text.count("\n- ") == 9
+
+
+def test_before_the_first_stage_there_is_nothing_to_cite() -> None:
+    for name in ("job_submit.200.json", "job_view.200.running.json"):
+        record = {k: v for k, v in example(name).items() if k != "stages"}
+        wanted = f"nothing to cite: the job is {record['status']}, without a stage"
+        with pytest.raises(molbox.NoResult, match=wanted):
+            molbox.Job(unreachable(), record).cite()
+
+
+def test_a_job_is_analysed_as_itself() -> None:
+    with pytest.raises(TypeError, match=f"of {JOB_ID} takes no job_id; client.analyze"):
+        a_job(unreachable()).analyze(job_id="job_00000000000000000000")
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-11-21T12:02:00Z", (12, 2, 0, 0)),
+        ("2026-11-21t12:02:00.48708z", (12, 2, 0, 487080)),
+        ("2026-11-21T12:02:00.487089123Z", (12, 2, 0, 487089)),
+        ("2026-11-21T14:02:00.5+02:00", (12, 2, 0, 500000)),
+    ],
+)
+def test_times_are_those_of_utc(text: str, time: tuple[int, int, int, int]) -> None:
+    record = example("job_submit.200.json") | {"created_at": text}
+    job = molbox.Job(unreachable(), record)
+    assert job.created_at == datetime(2026, 11, 21, *time, tzinfo=timezone.utc)
+    assert job.created_at.utcoffset() == timedelta(0)
+    assert (job.started_at, job.finished_at) == (None, None)
+    assert job.record.created_at == text
+    ended = molbox.Job(unreachable(), record | {"started_at": text, "finished_at": text})
+    assert ended.started_at == ended.finished_at == job.created_at
+    file = molbox.File(unreachable(), example("file_register.200.json") | {"created_at": text})
+    assert file.created_at == job.created_at
+    for wrong in ("yesterday", "2026-13-21T12:02:00Z"):
+        with pytest.raises(molbox.UnexpectedAnswer, match="created_at: is no time"):
+            _ = molbox.Job(unreachable(), record | {"created_at": wrong}).created_at
+    with pytest.raises(molbox.UnexpectedAnswer, match="the answer has no created_at"):
+        _ = a_job(unreachable()).created_at
 
 
 def test_what_to_cite_is_of_the_stages_that_have_ended() -> None:
