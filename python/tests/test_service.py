@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,3 +118,34 @@ def test_nothing_is_printed_on_standard_output(monkeypatch: pytest.MonkeyPatch) 
     with molbox.Client() as client:
         client.upload(VILLIN, name="loud", progress=True)
     assert printed.getvalue() == ""
+
+
+def test_a_run_is_estimated_as_it_is_called(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"preset": "quick", "time": "10 ps", "temperature": "37 C"}
+    with molbox.Client() as client:
+        path = tmp_path / "estimated.pdb"
+        path.write_bytes(VILLIN.read_bytes())
+        estimate = client.estimate(path, **arguments, engine="OpenMM", wait=False)
+        # 10 and 20 ps of equilibration, 10 of production, in steps of 4 fs.
+        assert estimate.steps == 10_000
+        assert estimate.atoms == pytest.approx(9000, rel=0.1)
+        # What was uploaded for it is what a run, or the next upload, finds.
+        (file,) = client.files(name="estimated")
+        assert client.upload(path).id == file.id
+        path.write_bytes(path.read_bytes() + b"REMARK\n")
+        with pytest.raises(
+            molbox.Conflict, match=r"client\.files\(name='estimated'\) has that one"
+        ):
+            client.upload(path)
+
+
+def test_a_job_takes_the_newest_system_and_says_which() -> None:
+    with molbox.Client() as client:
+        for name in ("older", "newer"):
+            box = client.build(box_name=name, minimum_padding="1.5 nm")
+        with pytest.warns(molbox.MolboxWarning, match=f"system of the account, {box.id}, 'newer'"):
+            job = client.submit(engine="openmm", equilibration=[], minimization_steps=10)
+        assert job.record.box_id == box.id
+        with pytest.warns(molbox.MolboxWarning, match="the estimate is of the newest system"):
+            client.estimate(production={"type": "npt", "time": 1})
+        job.wait()
