@@ -6,6 +6,7 @@
 - `_requests.py`: the bodies of requests, strict: bounds are kept, and nothing else is taken.
 - `_records.py`: what is answered, lenient: a service of a later version breaks no client.
 - `_fields.py`: fields of requests, with what pydantic does not keep: units, values, nesting.
+- `_arguments.py`: the same as arguments, for checkers of types and editors alone.
 - `_presets.py`: the presets of `molbox run`, from the command line's own file.
 - `_sync.py`: the blocking client, from `_async.py`.
 - `docs/python.md`: the guide, and the docstrings.
@@ -52,6 +53,19 @@ RULES = {
 }
 # Counts, which nobody gives with a unit.
 COUNTS = {"steps", "bytes", "days", "contracts", "trading days", "daily returns"}
+# What a field names, of the objects of the package.
+FILES = ("protein", "ligands", "force_field", "built", "topology", "trajectory", "reference_file")
+NAMED = {
+    "system": ("box_id", "reference_system"),
+    "job": ("job_id", "reference_job"),
+    "file": FILES,
+}
+# Fields that are arguments of some calls with a name of their own, and so in a class of their own.
+APART = {
+    "JobCreateParams": "temperature",
+    "AnalysisRequest": "job_id",
+    "MarginJobRequest": "portfolio",
+}
 # How `_async.py` becomes `_sync.py`; the modules of the same functions come first.
 BLOCKING = (
     (r"_waiting_async\b", "_waiting_sync"),
@@ -225,6 +239,8 @@ def fields(doc: dict[str, Any], names: set[str]) -> str:
                 known["spellings"] = written
             if (inner := object_of(doc, schema)) is not None:
                 known["object"] = inner
+            if kind := next((kind for kind, names in NAMED.items() if field in names), None):
+                known["kind"] = kind
             table[name][field] = known
     text = json.dumps(table, indent=4, ensure_ascii=False)
     return (
@@ -232,8 +248,61 @@ def fields(doc: dict[str, Any], names: set[str]) -> str:
         + "\nfrom __future__ import annotations\n\nfrom typing import TypedDict\n\n\n"
         + "class Field(TypedDict, total=False):\n"
         + '    """What is known of a field besides its type."""\n\n'
-        + "    unit: str\n    values: list[str]\n    spellings: list[str]\n    object: str\n\n\n"
+        + "    unit: str\n    values: list[str]\n    spellings: list[str]\n"
+        + "    object: str\n    kind: str\n\n\n"
         + f"FIELDS: dict[str, dict[str, Field]] = {text}\n"
+    )
+
+
+def argument(doc: dict[str, Any], name: str, schema: dict[str, Any]) -> str:
+    """The type of an argument: what the package takes, which is more than is sent."""
+    is_quantity = schema.get("x-unit") is not None and schema["x-unit"] not in COUNTS
+    if is_quantity or any(name in names for names in NAMED.values()):
+        # Quantities are those of libraries that need not be there.
+        return "Any"
+    if "$ref" in schema:
+        schema = doc["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    if "properties" in schema:
+        return "Mapping[str, Any] | BaseModel"
+    kinds = schema.get("type", [])
+    kinds = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null"]
+    if kinds == ["array"]:
+        return f"Sequence[{argument(doc, '', schema['items'])}]"
+    others = [one for one in schema.get("anyOf", []) if one.get("type") != "null"]
+    if len(others) == 1:
+        return argument(doc, name, others[0])
+    # Numbers of numpy, too.
+    types = {"integer": "SupportsIndex", "number": "SupportsFloat"}
+    types |= {"boolean": "bool", "string": "str"}
+    return types.get(kinds[0], "Any") if len(kinds) == 1 else "Any"
+
+
+def arguments(doc: dict[str, Any]) -> str:
+    """Fields of requests as the keyword arguments that they are."""
+    lines = []
+    for name in ("AnalysisRequest", "JobCreateParams", "MarginJobRequest", "SystemBuildRequest"):
+        properties = dict(doc["components"]["schemas"][name]["properties"])
+        apart = APART.get(name)
+        of_all = f"{name}Rest" if apart else name
+        rest = {field: schema for field, schema in properties.items() if field != apart}
+        lines += [f"class {of_all}(TypedDict, total=False):"]
+        article = f", but for `{apart}`" if apart else ""
+        lines += [f'    """Fields of `{name}`{article}."""', ""]
+        for field, schema in rest.items():
+            kind = argument(doc, field, schema)
+            lines += [f"    {field}: {kind if kind == 'Any' else f'{kind} | None'}"]
+        lines += ["", ""]
+        if apart:
+            lines += [f"class {name}({of_all}, total=False):", f'    """Fields of `{name}`."""', ""]
+            lines += [f"    {apart}: Any", "", ""]
+    return (
+        HEADER.format(source="the document")
+        + "\nfrom __future__ import annotations\n\n"
+        + "from collections.abc import Mapping, Sequence\n"
+        + "from typing import Any, SupportsFloat, SupportsIndex, TypedDict\n\n"
+        + "from pydantic import BaseModel\n\n\n"
+        + "\n".join(lines).rstrip()
+        + "\n"
     )
 
 
@@ -265,6 +334,7 @@ def generated() -> dict[Path, str]:
         PACKAGE / "_requests.py": models(doc, asked, strict, "--extra-fields=forbid"),
         PACKAGE / "_records.py": models(doc, answered, lenient),
         PACKAGE / "_fields.py": fields(doc, asked),
+        PACKAGE / "_arguments.py": arguments(doc),
         PACKAGE / "_presets.py": presets(),
         PACKAGE / "_sync.py": blocking((PACKAGE / "_async.py").read_text()),
     }

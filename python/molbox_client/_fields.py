@@ -12,6 +12,7 @@ class Field(TypedDict, total=False):
     values: list[str]
     spellings: list[str]
     object: str
+    kind: str
 
 
 FIELDS: dict[str, dict[str, Field]] = {
@@ -125,14 +126,26 @@ FIELDS: dict[str, dict[str, Field]] = {
         "first_frame": {},
         "last_frame": {},
         "reference_frame": {},
-        "reference_job": {},
-        "reference_system": {},
-        "reference_file": {},
+        "reference_job": {
+            "kind": "job"
+        },
+        "reference_system": {
+            "kind": "system"
+        },
+        "reference_file": {
+            "kind": "file"
+        },
         "skip_damaged_frames": {},
-        "job_id": {},
+        "job_id": {
+            "kind": "job"
+        },
         "allow_unfinished": {},
-        "topology": {},
-        "trajectory": {},
+        "topology": {
+            "kind": "file"
+        },
+        "trajectory": {
+            "kind": "file"
+        },
         "priority": {}
     },
     "EquilibrationStep": {
@@ -224,7 +237,9 @@ FIELDS: dict[str, dict[str, Field]] = {
         "password": {}
     },
     "JobCreateParams": {
-        "box_id": {},
+        "box_id": {
+            "kind": "system"
+        },
         "batch_index": {},
         "batch_name": {},
         "equilibration": {
@@ -362,12 +377,16 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "octahedron"
             ]
         },
-        "built": {},
+        "built": {
+            "kind": "file"
+        },
         "chain_id": {},
         "concentration": {
             "unit": "mol/L"
         },
-        "force_field": {},
+        "force_field": {
+            "kind": "file"
+        },
         "ions": {},
         "keep_Hs": {},
         "ligand_input_formats": {
@@ -385,7 +404,9 @@ FIELDS: dict[str, dict[str, Field]] = {
         "ligand_translations": {
             "unit": "nm"
         },
-        "ligands": {},
+        "ligands": {
+            "kind": "file"
+        },
         "membrane": {
             "values": [
                 "POPC",
@@ -401,7 +422,9 @@ FIELDS: dict[str, dict[str, Field]] = {
             "unit": "nm"
         },
         "pH": {},
-        "protein": {},
+        "protein": {
+            "kind": "file"
+        },
         "water_type": {
             "values": [
                 "tip3p",

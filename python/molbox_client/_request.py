@@ -12,11 +12,6 @@ from ._errors import InvalidRequest
 from ._fields import FIELDS, Field
 from ._quantity import number, plain
 
-# What a field names, of the objects of this package.
-_NAMED = {"box_id": "system", "reference_system": "system", "job_id": "job", "reference_job": "job"}
-_NAMED |= dict.fromkeys(("protein", "ligands", "force_field", "built"), "file")
-_NAMED |= dict.fromkeys(("topology", "trajectory", "reference_file"), "file")
-
 
 def body(schema: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of a request. A field that is None is left out: that means the same."""
@@ -41,13 +36,13 @@ def _object(root: str, schema: str, fields: Mapping[str, Any], at: str) -> dict[
         if known is None:
             raise InvalidRequest(_unknown(root, schema, at, name))
         if value is not None:
-            request[name] = _value(root, known, _named(name, value, at + name), at + name)
+            request[name] = _value(root, known, _named(known, value, at + name), at + name)
     return request
 
 
-def _named(name: str, value: Any, at: str) -> Any:
+def _named(known: Field, value: Any, at: str) -> Any:
     """A value of a field, with identifiers in the place of jobs, systems and files."""
-    kind = _NAMED.get(name)
+    kind = known.get("kind")
     if kind is None:
         return value
     if isinstance(value, (list, tuple)):

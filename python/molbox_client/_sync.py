@@ -71,6 +71,10 @@ if TYPE_CHECKING:
     import MDAnalysis
     import pandas
 
+    # Of the checkers of types alone, which bring it.
+    from typing_extensions import Unpack
+
+    from . import _arguments as arguments
     from . import _records as records
 
 Preset = Literal["quick", "standard", "membrane"]
@@ -513,7 +517,7 @@ class Client:
         wait: bool = True,
         progress: bool | None = None,
         idempotency_key: str | None = None,
-        **system: Any,
+        **system: Unpack[arguments.SystemBuildRequest],
     ) -> System:
         """Build a system.
 
@@ -534,7 +538,9 @@ class Client:
         made = System(self, record)
         return made.wait(progress=progress) if wait else made
 
-    def submit(self, *, idempotency_key: str | None = None, **job: Any) -> Job:
+    def submit(
+        self, *, idempotency_key: str | None = None, **job: Unpack[arguments.JobCreateParams]
+    ) -> Job:
         """Submit a job.
 
         Parameters
@@ -579,7 +585,7 @@ class Client:
         wait: bool = True,
         progress: bool | None = None,
         idempotency_key: str | None = None,
-        **job: Any,
+        **job: Unpack[arguments.JobCreateParamsRest],
     ) -> records.Estimate:
         """What a job would take: steps, frames, bytes, hours. Nothing is submitted.
 
@@ -639,7 +645,7 @@ class Client:
         wait: bool = True,
         progress: bool | None = None,
         idempotency_key: str | None = None,
-        **job: Any,
+        **job: Unpack[arguments.JobCreateParamsRest],
     ) -> Job:
         """From a structure to a finished job: upload, build, simulate.
 
@@ -687,7 +693,7 @@ class Client:
         wait: bool = True,
         progress: bool | None = None,
         idempotency_key: str | None = None,
-        **job: Any,
+        **job: Unpack[arguments.JobCreateParamsRest],
     ) -> list[Job]:
         """The same simulation `n` times, of one system, with other velocities.
 
@@ -829,7 +835,7 @@ class Client:
         wait: bool = True,
         progress: bool | None = None,
         idempotency_key: str | None = None,
-        **analysis: Any,
+        **analysis: Unpack[arguments.AnalysisRequest],
     ) -> Analysis:
         """Analyse the trajectory of a job, or one that was uploaded.
 
@@ -854,7 +860,11 @@ class Client:
     # Margins.
 
     def margin(
-        self, portfolio: Any, *, date: Date | str | None = None, **settings: Any
+        self,
+        portfolio: Any,
+        *,
+        date: Date | str | None = None,
+        **settings: Unpack[arguments.MarginJobRequestRest],
     ) -> Margin:
         """Calculate the margin of a portfolio of futures.
 
@@ -1580,7 +1590,7 @@ class Job(Task):
         wait: bool = True,
         progress: bool | None = None,
         idempotency_key: str | None = None,
-        **analysis: Any,
+        **analysis: Unpack[arguments.AnalysisRequestRest],
     ) -> Analysis:
         """Analyse its trajectory; with no fields of `AnalysisRequest`, the default report.
 

@@ -32,7 +32,8 @@ import httpx
 import pytest
 
 import molbox_client as molbox
-from molbox_client import _results
+from molbox_client import _arguments, _results
+from molbox_client._fields import FIELDS
 from molbox_client._plan import plan
 from molbox_client._request import body
 from molbox_client._source import Content, content
@@ -1736,6 +1737,20 @@ def test_a_client_is_shared_by_threads() -> None:
 
 
 # The package itself.
+
+
+def test_fields_are_arguments_that_a_checker_of_types_knows() -> None:
+    client = unreachable()
+    # mypy, which is run over this, refuses an ignore of what is no error.
+    with pytest.raises(molbox.InvalidRequest, match="temprature"):
+        client.submit(box_id="box_1", temprature=400)  # type: ignore[call-arg]
+    with pytest.raises(molbox.InvalidRequest, match="engine"):
+        client.run("1VII", engine=5)  # type: ignore[arg-type]
+    with pytest.raises(molbox.InvalidRequest, match="padding"):
+        client.build(padding=1)  # type: ignore[call-arg]
+    for name in ("AnalysisRequest", "JobCreateParams", "MarginJobRequest", "SystemBuildRequest"):
+        assert set(getattr(_arguments, name).__annotations__) <= set(FIELDS[name])
+        assert getattr(_arguments, name).__optional_keys__ == set(FIELDS[name])
 
 
 def public(kind: type) -> dict[str, Any]:
