@@ -51,6 +51,11 @@ def test_a_job_has_the_same_files_as_with_openmm(water: Directory, simulation: S
         assert [(row["step"], row["time (ps)"]) for row in ours] == [(row["step"], row["time (ps)"]) for row in theirs]
         assert ours[0].keys() == theirs[0].keys()
     assert [row["step"] for row in rows(jobs["gromacs"].output("production.csv"))] == list(range(7, 130, 7))
+    for stage in stages:
+        for job in jobs.values():
+            state = openmm.XmlSerializer.deserialize(job.output(f"{stage['name']}.state.xml").read_text())
+            assert state.getStepCount() == stage["steps"]
+            assert state.getTime()._value == pytest.approx(stage["steps"] * 2e-3)
     written = [frames(job.output("production.dcd")) for job in jobs.values()]
     assert written[0].shape == written[1].shape == (5, written[0].shape[1], 3)
 

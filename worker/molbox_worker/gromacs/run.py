@@ -144,7 +144,11 @@ class GromacsRun(StageRun):
                 assert self._checkpoint is not None
                 state = self._context(start).getState(positions=True, velocities=True)
                 self._commit(step, GROMACS, self._checkpoint, state)
-        return self._context(start)
+        context = self._context(start)
+        # As OpenMM counts them: from the begin of the stage.
+        context.setTime(self._stage.steps * self._model.timestep_ps)
+        context.setStepCount(self._stage.steps)
+        return context
 
     def _segment_steps(self) -> int:
         """Steps of a segment: whole intervals between lists and between pressure couplings."""
