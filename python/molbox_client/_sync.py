@@ -1562,7 +1562,10 @@ class Job(Task):
         return in_thread(lambda: _results.energies(files, self._stages()))
 
     def openmm(self) -> tuple[Any, Any, Any]:
-        """`openmm.System`, `openmm.app.Topology`, and the `openmm.State` of the end."""
+        """`openmm.System`, `openmm.app.Topology`, and the `openmm.State` of the end.
+
+        The time of the state begins with its stage, as that of `energies()`.
+        """
         files = self._few_files(_results.is_for_openmm)
         return in_thread(lambda: _results.openmm_objects(files, self._stages()))
 
