@@ -25,7 +25,7 @@ _COMPLETE = ".complete"
 
 
 class NoResult(MolboxError, LookupError):
-    """The results do not have what was asked for, for example no trajectory."""
+    """There is nothing of what was asked for, for example no trajectory."""
 
 
 def is_unpacked(folder: Path, stamp: str, *, is_cache: bool) -> bool:

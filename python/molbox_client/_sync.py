@@ -564,7 +564,9 @@ class Client:
         name = None
         if _is_identifier(box_id):
             try:
-                name = (self._json("GET", f"/info/system/{box_id}")).get("box_name")
+                name = (self._json("GET", f"/info/system/{box_id}", retries=0)).get(
+                    "box_name"
+                )
             except MolboxError:
                 # The job is submitted, and its identifier is what matters.
                 name = None
@@ -784,15 +786,19 @@ class Client:
             name=name_of(structure),
         )
         # What cannot be read is refused before anything is sent.
-        own = content(structure, _format(structure, "pdb"), "structure") if is_own else None
+        own = None
+        if is_own:
+            own = in_thread(partial(content, known, _format(known, "pdb"), "structure"))
         if ligands is not None and not isinstance(ligands, (list, tuple)):
             raise InvalidRequest(f"ligands: must be a list, as [{ligands!r}], got {ligands!r}")
-        molecules = [
-            identified("file", ligand, f"ligands[{index}]")
-            if is_handle(ligand)
-            else content(ligand, _format(ligand, "sdf"), f"ligands[{index}]")
-            for index, ligand in enumerate(ligands or ())
-        ]
+        molecules: list[Any] = []
+        for index, ligand in enumerate(ligands or ()):
+            at = f"ligands[{index}]"
+            if is_handle(ligand):
+                molecules.append(identified("file", ligand, at))
+                continue
+            read_in = partial(content, ligand, _format(ligand, "sdf"), at)
+            molecules.append(in_thread(read_in))
         for one in (own, *molecules):
             if isinstance(one, Content):
                 _registration(one)
