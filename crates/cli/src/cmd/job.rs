@@ -198,6 +198,7 @@ async fn submit(
     }
     let client = context.workflow()?;
     refer(&client, &mut checked).await?;
+    let names_no_system = checked.box_id.is_none();
     let records = match replicas {
         None => vec![client.job_submit().body(checked).send().await?.into_inner()],
         Some(n) => {
@@ -220,6 +221,15 @@ async fn submit(
             jobs
         }
     };
+    if let Some(job) = records.first().filter(|_| names_no_system) {
+        // Perhaps another one than was thought of: with several it would be the wrong simulation.
+        let system = client.system_view().system_id(&job.box_id).send().await?;
+        let name = system.box_name.as_deref().map(|name| format!("{name}, ")).unwrap_or_default();
+        context.output.note(&format!(
+            "on the newest system, {name}{}; --box-id names another",
+            job.box_id.as_str()
+        ));
+    }
     task::submitted(context, &client, records, wait).await
 }
 

@@ -346,6 +346,31 @@ fn the_exit_status_says_how_a_wait_ended() {
 }
 
 #[test]
+fn a_job_that_names_no_system_says_which_it_has_taken() {
+    let service = Service::with_worker();
+    let water = service.json(&[
+        "system",
+        "submit",
+        "--box-name",
+        "drop",
+        "--minimum-padding",
+        "1.2nm",
+        "--wait",
+    ]);
+    let id = water["system_id"].as_str().unwrap();
+    let said = |arguments: &[&str]| {
+        let submit = ["job", "submit", "--minimization-steps", "1", "--time", "1ps"];
+        let output = service.molbox(&submit).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let taken = format!("on the newest system, drop, {id}; --box-id names another");
+    assert!(said(&[]).contains(&taken));
+    assert!(!said(&["--box-id", id]).contains("newest"), "it was named");
+    assert_eq!(said(&["--quiet"]), "");
+}
+
+#[test]
 fn the_exit_status_says_what_the_service_would_not_do() {
     let service = Service::with(&["limits.requests_per_minute=1"]);
     service.ok(&["job", "list"]);
