@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::ops::{Range, RangeInclusive};
 
-use super::near::{Images, Points};
+use super::near::which_are_near;
 use super::selection::{MaskWarning, SelectError, Selection};
 use super::syntax::{Expr, Item, Kind, Match, Pattern, Selector, Unit, Within};
 use crate::topology::{Residue, WATER};
@@ -300,32 +300,25 @@ impl Evaluation<'_> {
             return Err(SelectError::NothingToMeasureFrom { column });
         }
         let base: Vec<_> = base.iter().map(|atom| positions[atom]).collect();
-        let near: Box<dyn Fn([f64; 3]) -> bool> = match self.cell {
-            None => {
-                let base = Points::new(base);
-                Box::new(move |position| base.any_within(position, cutoff))
-            }
-            Some(cell) => {
-                let base = Images::new(base, cell, cutoff);
-                Box::new(move |position| base.any_within(position))
-            }
-        };
         let topology = self.topology;
+        let near = match unit {
+            Unit::ResidueCentre => {
+                let atoms = (0..topology.n_residues()).map(|it| topology.residue_atoms(it));
+                let centres = atoms.map(|atoms| centre(atoms.map(|atom| positions[atom])));
+                which_are_near(centres, base, self.cell, cutoff)
+            }
+            _ => which_are_near(positions.iter().copied(), base, self.cell, cutoff),
+        };
         let set = match unit {
-            Unit::Atom => AtomSet::from_fn(topology.n_atoms(), |atom| near(positions[atom])),
+            Unit::Atom => AtomSet::from_fn(topology.n_atoms(), |atom| near[atom]),
             Unit::Residue => residues_where(topology, |residue| {
-                topology.residue_atoms(residue).any(|atom| near(positions[atom]))
+                topology.residue_atoms(residue).any(|atom| near[atom])
             }),
-            Unit::ResidueCentre => residues_where(topology, |residue| {
-                near(centre(topology.residue_atoms(residue).map(|atom| positions[atom])))
-            }),
+            Unit::ResidueCentre => residues_where(topology, |residue| near[residue]),
             Unit::Molecule => {
                 let mut chosen = AtomSet::none(topology.n_molecules());
-                for (atom, position) in positions.iter().enumerate() {
-                    let molecule = topology.molecule_of(atom);
-                    if !chosen.contains(molecule) && near(*position) {
-                        chosen.insert(molecule);
-                    }
+                for atom in (0..topology.n_atoms()).filter(|atom| near[*atom]) {
+                    chosen.insert(topology.molecule_of(atom));
                 }
                 AtomSet::from_fn(topology.n_atoms(), |atom| {
                     chosen.contains(topology.molecule_of(atom))
