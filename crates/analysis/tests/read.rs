@@ -527,6 +527,56 @@ fn an_xtc_file_claims_no_more_atoms_than_it_has_bits_for() {
     assert_eq!(source.to_string(), expected);
 }
 
+/// A frame of compressed coordinates, whose numbers are from 0 to `largest`.
+fn xtc_frame(n_atoms: i32, largest: i32, small_bits: i32, compressed: &[u8]) -> Vec<u8> {
+    let mut bytes = [1995, n_atoms, 0].map(i32::to_be_bytes).concat();
+    let numbers = [0.0, 5.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 5.0].map(f32::to_be_bytes);
+    bytes.extend(numbers.concat());
+    bytes.extend(n_atoms.to_be_bytes());
+    bytes.extend(1000.0_f32.to_be_bytes());
+    let largest = [0, 0, 0, largest, largest, largest, small_bits, compressed.len() as i32];
+    bytes.extend(largest.map(i32::to_be_bytes).concat());
+    bytes.extend(compressed);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[test]
+fn atoms_of_an_xtc_file_take_the_bits_that_its_bounds_ask_for() {
+    let open = |n_atoms, largest, n_bytes| {
+        let bytes = xtc_frame(n_atoms, largest, 9, &vec![0; n_bytes]);
+        Trajectory::open(&temporary("bits.xtc", &bytes)).map(|it| it.n_atoms())
+    };
+    // 101³ places are 20 bits, with runs of ten atoms of 9 bits 10.1 bits an atom.
+    assert_eq!(open(792, 100, 1000).unwrap(), 792);
+    assert!(matches!(open(793, 100, 1000), Err(Error::Format { .. })));
+    // All in one place: 2 bits.
+    assert_eq!(open(4000, 0, 1000).unwrap(), 4000);
+    assert!(matches!(open(4001, 0, 1000), Err(Error::Format { .. })));
+    // And no more than any atom takes, as all of a frame is read for one of its atoms.
+    assert_eq!(open(100, 100, 1600).unwrap(), 100);
+    assert!(matches!(open(100, 100, 1601), Err(Error::Format { .. })));
+}
+
+#[test]
+fn compressed_coordinates_that_cannot_be_are_an_error_of_the_format() {
+    let noise: Vec<u8> = (0..4000_u32).map(|n| (n * n * 7 + n * 13 + 5) as u8).collect();
+    let small_bits = [-1, 0, 1, 8, 73, i32::MIN, i32::MAX].map(|bits| (100, bits, &noise[..]));
+    let largest = [-1, i32::MAX, i32::MIN].map(|largest| (largest, 9, &noise[..]));
+    // An atom at 0 0 0 that has those after it take fewer bits than there are, or more.
+    let shifted = [[0, 0, 8, 0], [0, 0, 8, 0x80]].map(|bytes| [&bytes[..], &[0; 4000]].concat());
+    let data =
+        [(100, 9, &shifted[0][..]), (100, 72, &shifted[1][..]), (i32::MAX - 1, 72, &noise[..])];
+    for (largest, small_bits, data) in small_bits.into_iter().chain(largest).chain(data) {
+        let bytes = xtc_frame(1000, largest, small_bits, data);
+        let xtc = Trajectory::open(&temporary("cannot_be.xtc", &bytes)).unwrap();
+        let plan = xtc.read_plan(&AtomSet::all(1000));
+        let read = xtc.read(0, &plan, &mut Frame::new());
+        let is_refused = matches!(read, Err(Error::Format { .. } | Error::Damaged { .. }));
+        assert!(is_refused, "{largest} {small_bits} {read:?}");
+    }
+}
+
 #[test]
 fn errors_say_what_and_where() {
     let chain = |error: Error| std::error::Error::source(&error).unwrap().to_string();

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Cursor;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,13 @@ const HEADER_BYTES: u64 = 56;
 const BOUNDS_BYTES: u64 = 32;
 /// Frames of so few atoms are not compressed.
 const MAX_UNCOMPRESSED: usize = 9;
+
+/// How many bits a coordinate takes that is counted from the atom before it.
+const SMALL_BITS: RangeInclusive<i32> = 9..=72;
+/// So many atoms at most are counted from the one before them, in a row.
+const MAX_RUN: u64 = 10;
+/// More than an atom takes: three numbers of 31 bits, and 6 that say how those after it are packed.
+const MAX_ATOM_BYTES: u64 = 16;
 
 /// A frame takes 16 bytes of memory, and 68 bytes of a file are one.
 const MAX_FRAMES: usize = 10_000_000;
@@ -250,10 +258,15 @@ impl Xtc {
             if size_bytes == 8 {
                 compressed = compressed << 32 | u64::from(int(&header, 92) as u32);
             }
-            // An atom takes a bit at least; what claims more would be given memory for it: a frame
-            // of 100 bytes with 2147483647 atoms was given 24 GB.
-            if n_atoms as u64 > compressed.saturating_mul(8) {
+            // What claims more atoms would be given memory for them: a frame of 100 bytes with
+            // 2147483647 atoms was given 24 GB.
+            if n_atoms as u64 > most_atoms(&header, compressed) {
                 let expected = "no more atoms than the frame has bits";
+                return Err(self.unexpected(byte, expected, claimed));
+            }
+            // And a frame is read whole, however many of its bytes are decoded.
+            if compressed > MAX_ATOM_BYTES * n_atoms as u64 {
+                let expected = "as many atoms as the frame has bytes for";
                 return Err(self.unexpected(byte, expected, claimed));
             }
             compressed.saturating_add(HEADER_BYTES + BOUNDS_BYTES + size_bytes).saturating_add(3)
@@ -283,9 +296,47 @@ fn int(header: &[u8], at: usize) -> i32 {
     i32::from_be_bytes([0, 1, 2, 3].map(|k| header[at + k]))
 }
 
+/// The least and the largest of the numbers that the coordinates along an axis are.
+fn bounds(header: &[u8], axis: usize) -> [i32; 2] {
+    [60, 72].map(|at| int(header, at + 4 * axis))
+}
+
+/// The most atoms that so many bytes of compressed coordinates can be.
+///
+/// An atom is written as its place among all within the bounds, and a bit; or it is one of a run
+/// that follows such a one, of at least 9 bits each.
+fn most_atoms(header: &[u8], compressed: u64) -> u64 {
+    let places = (0..3).map(|axis| {
+        let [least, largest] = bounds(header, axis).map(i64::from);
+        (largest - least + 1).max(1) as u128
+    });
+    let first_bits = u64::from(u128::BITS - places.product::<u128>().leading_zeros()) + 1;
+    let run_bits = first_bits + MAX_RUN * *SMALL_BITS.start() as u64;
+    let least_bits = (first_bits * (MAX_RUN + 1)).min(run_bits);
+    compressed.saturating_mul(8 * (MAX_RUN + 1)) / least_bits
+}
+
+/// What of the header of compressed coordinates cannot be. molly shifts and indexes by it.
+fn damage(header: &[u8]) -> Option<String> {
+    let small_bits = int(header, 84);
+    if !SMALL_BITS.contains(&small_bits) {
+        return Some(format!("coordinates of {small_bits} bits"));
+    }
+    // As GROMACS writes them, the numbers of an axis differ by 31 bits at most.
+    let wrong = (0..3).map(|axis| bounds(header, axis)).find(|[least, largest]| {
+        largest.checked_sub(*least).is_none_or(|n| !(0..i32::MAX).contains(&n))
+    })?;
+    let [least, largest] = wrong;
+    Some(format!("coordinates from {least} to {largest}"))
+}
+
 /// The first atoms of one frame. molly asserts its way through damaged data, so a panic of its is
 /// an error of the file's.
 fn decode(bytes: Vec<u8>, n_atoms: usize) -> Result<molly::Frame, String> {
+    let is_compressed = usize::try_from(int(&bytes, 4)).is_ok_and(|n| n > MAX_UNCOMPRESSED);
+    if is_compressed && let Some(damage) = damage(&bytes) {
+        return Err(damage);
+    }
     let mut frame = molly::Frame::default();
     let decoded = catch_unwind(AssertUnwindSafe(|| {
         let until = AtomSelection::Until(n_atoms as u32);
