@@ -173,7 +173,7 @@ section! {
         wrong_keys_per_minute: u32 = 60,
         /// Requests that a key may make in a minute, evenly or in a burst; 0 for any number.
         requests_per_minute: u32 = 1200,
-        /// Most atoms of a system.
+        /// Most atoms of a system, and of a trajectory in XTC that can be registered.
         atoms: u64 = 1_000_000,
         /// Tasks that an account may have queued or running at a time; 0 for any number.
         open_tasks: u32 = 1000,

@@ -22,7 +22,7 @@ use crate::http::validate::{loc, violation};
 use crate::objects::Key;
 use crate::plan::topology::{BadMask, selected};
 use crate::record::Task;
-use crate::registered::Named;
+use crate::registered::{self, Named};
 use crate::runner::commit::Commit;
 use crate::runner::output::Output;
 
@@ -78,13 +78,17 @@ pub(crate) struct Made {
 
 impl Made {
     /// The file of these atoms; `digest` is that of the whole trajectory when nothing changes it.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the first frame.
     fn new(
         trajectory: Trajectory,
         atoms: &AtomSet,
         frames: FrameRange,
         digest: Option<&str>,
-    ) -> Result<Self, ApiError> {
-        let excerpt = Excerpt::new(trajectory, atoms, frames).map_err(ApiError::internal)?;
+    ) -> Result<Self, Error> {
+        let excerpt = Excerpt::new(trajectory, atoms, frames)?;
         let etag = digest.map(|digest| {
             let mut sha256 = Sha256::new();
             sha256.update(digest);
@@ -144,6 +148,7 @@ impl Made {
         let frames = asked.frames(n_frames)?;
         let digest = if is_open { None } else { Some(digest(app, &job.id, &name)?) };
         Self::new(Trajectory::Dcd(dcd), &atoms, frames, digest.as_deref())
+            .map_err(ApiError::internal)
     }
 
     /// What of a registered trajectory is asked for; `named` names its atoms, if a mask is to
@@ -152,7 +157,7 @@ impl Made {
     /// # Errors
     ///
     /// 422 for a structure of other atoms, a mask without one or of no atoms, frames that are not
-    /// there.
+    /// there or that cannot be read.
     pub(crate) fn of_file(
         trajectory: Trajectory,
         sha256: &str,
@@ -186,6 +191,7 @@ impl Made {
         };
         let frames = asked.frames(trajectory.n_frames())?;
         Self::new(trajectory, &atoms, frames, Some(sha256))
+            .map_err(|error| registered::unread_frames(error, ["path", "file_id"]))
     }
 
     /// The file as an answer, whole or the range that is asked for.

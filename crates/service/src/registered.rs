@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -67,6 +68,17 @@ fn unread(file_id: &str, error: &FormatError, at: [&str; 2]) -> ApiError {
     ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)])
 }
 
+/// That a trajectory cannot be read: 422 for what its file is, at the place of what names it.
+pub(crate) fn unread_frames(error: Error, at: [&str; 2]) -> ApiError {
+    if matches!(error, Error::Io { .. } | Error::Cancelled) {
+        return ApiError::internal(error);
+    }
+    let causes = iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let msg = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let msg = without_folders(&msg);
+    ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)])
+}
+
 /// What names the atoms of a trajectory.
 pub(crate) enum Named {
     Structure(Arc<Structure>),
@@ -109,11 +121,7 @@ impl Named {
         let never = AtomicBool::new(false);
         match first_positions(topology, &trajectory()?, skips_damaged, &never) {
             Ok(positions) => Ok(Cow::Owned(positions)),
-            Err(error @ (Error::Io { .. } | Error::Cancelled)) => Err(ApiError::internal(error)),
-            Err(error) => {
-                let msg = without_folders(&error.to_string());
-                Err(ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)]))
-            }
+            Err(error) => Err(unread_frames(error, at)),
         }
     }
 }
@@ -151,13 +159,19 @@ pub(crate) fn named(
 
 /// A trajectory. One in XTC that has not been asked for of late is walked through, which takes
 /// long.
+///
+/// # Errors
+///
+/// 422 for a file that cannot be read, with the place of what names it: an earlier version checked
+/// less of it when it was registered.
 pub(crate) fn trajectory(
     app: &App,
     file_id: &str,
     key: &Key,
     format: Format,
+    at: [&str; 2],
 ) -> Result<Trajectory, ApiError> {
-    let unread = |error: Error| ApiError::internal(anyhow::Error::new(error));
+    let unread = |error| unread_frames(error, at);
     let content = app.objects.local(key)?;
     if format != Format::Xtc {
         return Trajectory::open(content.path()).map_err(unread);

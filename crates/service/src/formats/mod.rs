@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use molbox_analysis::{Error, Place, Structure, Trajectory};
+use molbox_analysis::{AtomSet, Error, Frame, Place, Structure, Trajectory};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -173,15 +173,19 @@ impl fmt::Display for Format {
 }
 
 /// Reads a file: whether it is what it is said to be, its size and checksum. PDB files and
-/// trajectories are read bit by bit, others whole, if they have no more than `max_text_bytes`.
+/// trajectories are read bit by bit, others whole, if they have no more than `max_text_bytes`;
+/// compressed trajectories have no more than `max_atoms`.
 pub(crate) fn check(
     path: &Path,
     format: Format,
     max_text_bytes: u64,
+    max_atoms: u64,
 ) -> io::Result<Result<Content, Problem>> {
     let size = std::fs::metadata(path)?.len();
     let checked = match format {
-        Format::Dcd | Format::Xtc | Format::Trr | Format::Nc => Some(trajectory(path, format)),
+        Format::Dcd | Format::Xtc | Format::Trr | Format::Nc => {
+            Some(trajectory(path, format, max_atoms))
+        }
         Format::Pdb => Some(pdb(path)?),
         Format::Cif | Format::Sdf | Format::Mol | Format::Mol2 | Format::Xml => None,
         _ => Some(of_built_system(path, format)?),
@@ -306,13 +310,22 @@ fn structure<T>(parsed: Result<T, molbox_analysis::FormatError>) -> Result<(), P
 }
 
 /// Whether a file is a trajectory of its format with a frame at least.
-fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
-    match Trajectory::open(path) {
+fn trajectory(path: &Path, format: Format, max_atoms: u64) -> Result<(), Problem> {
+    match Trajectory::open(path).and_then(|trajectory| first_frame(trajectory, max_atoms)) {
         Ok(trajectory) if format_of(&trajectory) != format => {
             Err(Problem::whole("it is a trajectory of another format"))
         }
         Ok(trajectory) if trajectory.n_frames() == 0 => {
             Err(Problem::whole("it has no whole frame"))
+        }
+        // An atom of the other formats takes 12 bytes of the file; of XTC 2 bits can be enough, and
+        // a file of 4 MB claimed 32 million, which took 500 MB for each who asked for a frame.
+        Ok(Trajectory::Xtc(xtc)) if xtc.n_atoms() as u64 > max_atoms => {
+            Err(Problem::whole(format!(
+                "its frames have {} atoms; {max_atoms} is the most that is read (`limits.atoms` of \
+                 the service)",
+                xtc.n_atoms()
+            )))
         }
         Ok(_) => Ok(()),
         Err(Error::Format { source, .. }) => {
@@ -320,6 +333,21 @@ fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
         }
         Err(error) => Err(Problem::whole(without_folders(&error.to_string()))),
     }
+}
+
+/// The trajectory, if the first of compressed frames can be decoded. That it is of atoms in places
+/// where none can be is for the analysis, which can leave such frames out.
+fn first_frame(trajectory: Trajectory, max_atoms: u64) -> Result<Trajectory, Error> {
+    let n_atoms = trajectory.n_atoms();
+    let is_compressed = matches!(trajectory, Trajectory::Xtc(_));
+    if is_compressed && trajectory.n_frames() > 0 && n_atoms as u64 <= max_atoms {
+        let plan = trajectory.read_plan(&AtomSet::all(n_atoms));
+        match trajectory.read(0, &plan, &mut Frame::new()) {
+            Ok(()) | Err(Error::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(trajectory)
 }
 
 fn format_of(trajectory: &Trajectory) -> Format {
@@ -344,6 +372,31 @@ mod tests {
     const SDF: &str = "ethanol\n  made by hand\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n    0.0000    0.0000    0.0000 C   0  0\n    1.5000    0.0000    0.0000 C   0  0\n    2.0000    1.2000    0.0000 O   0  0\n  1  2  1  0\n  2  3  1  0\nM  END\n$$$$\n";
     const MOL2: &str = "@<TRIPOS>MOLECULE\nx\n 2 1 0 0 0\nSMALL\nNO_CHARGES\n@<TRIPOS>ATOM\n 1 C1 0.0 0.0 0.0 C.3\n 2 O1 1.4 0.0 0.0 O.3\n@<TRIPOS>BOND\n 1 1 2 1\n";
     const XML: &str = "<ForceField><AtomTypes><Type name=\"a\" class=\"A\" element=\"C\" mass=\"12.0\"/></AtomTypes></ForceField>";
+
+    #[test]
+    fn compressed_trajectories_are_of_so_many_atoms_and_have_a_first_frame() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.xtc");
+        let data =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/data/mini_tri.xtc");
+        let mut bytes = std::fs::read(data).unwrap();
+        let problem = |bytes: &[u8], max_atoms| {
+            std::fs::write(&path, bytes).unwrap();
+            check(&path, Format::Xtc, 0, max_atoms)
+                .unwrap()
+                .err()
+                .map(|problem| problem.to_string())
+        };
+        assert_eq!(problem(&bytes, 2111), None);
+        let expected = "its frames have 2111 atoms; 2110 is the most that is read (`limits.atoms` of \
+                        the service)";
+        assert_eq!(problem(&bytes, 2110).as_deref(), Some(expected));
+
+        // How many bits small differences take.
+        bytes[84..88].copy_from_slice(&8_i32.to_be_bytes());
+        let expected = "byte 0: expected a frame of coordinates, found coordinates of 8 bits";
+        assert_eq!(problem(&bytes, 2111).as_deref(), Some(expected));
+    }
 
     #[test]
     fn what_is_well_made_is_taken() {
@@ -383,7 +436,7 @@ mod tests {
         let path = folder.path().join("file");
         let said = |format: Format, content: &[u8]| {
             std::fs::write(&path, content).unwrap();
-            let checked = check(&path, format, 10).unwrap();
+            let checked = check(&path, format, 10, 1000).unwrap();
             checked.err().map_or_else(|| "fine".to_owned(), |problem| problem.to_string())
         };
         assert_eq!(said(Format::Gro, b"longer than what is read whole\n 1\n"), "fine");

@@ -118,12 +118,13 @@ async fn register(call: Call) -> Result<Response, ApiError> {
     };
     let format = file.format;
     let objects = app.objects.clone();
-    let (turn, max_bytes) =
-        (app.turn(&app.registrations, call.account()).await?, app.config.limits.text_bytes);
+    let turn = app.turn(&app.registrations, call.account()).await?;
+    let limits = &app.config.limits;
+    let (max_bytes, max_atoms) = (limits.text_bytes, limits.atoms);
     let content = tokio::task::spawn_blocking(move || {
         // Until the check has ended, also when nobody waits for it any more.
         let _turn = turn;
-        formats::check(objects.local(&object)?.path(), format, max_bytes)
+        formats::check(objects.local(&object)?.path(), format, max_bytes, max_atoms)
     });
     let content = match content.await.map_err(ApiError::internal)? {
         // Other content has arrived, and this was removed before it could be read.
@@ -489,12 +490,14 @@ pub(crate) async fn file_trajectory(call: Call) -> Result<Response, ApiError> {
     let asked = Asked::of(&call);
     let made = call.in_turn(is_kept, move |app| {
         let FileRow { id, format, sha256, .. } = file;
-        let trajectory = registered::trajectory(app, &id, &object, format)?;
+        let trajectory = registered::trajectory(app, &id, &object, format, ["path", "file_id"])?;
         let named = topology.map(|(key, Given { file_id, format })| {
             registered::named(app, &file_id, &key, format, ["query", "topology"])
         });
         let named = named.transpose()?;
-        let again = || registered::trajectory(app, &id, &object, format).map(Series::from);
+        let again = || {
+            registered::trajectory(app, &id, &object, format, ["path", "file_id"]).map(Series::from)
+        };
         Made::of_file(trajectory, &sha256.unwrap_or_default(), named.as_ref(), again, &asked)
     });
     let made = made.await?;

@@ -437,7 +437,13 @@ impl AnalyzePlan {
     /// The trajectory, which is a registered file with this content or that of the job.
     fn open(&self, app: &App, given: Option<(&Given, Key)>) -> Result<Series, ApiError> {
         if let Some((given, key)) = given {
-            let trajectory = registered::trajectory(app, &given.file_id, &key, given.format)?;
+            let trajectory = registered::trajectory(
+                app,
+                &given.file_id,
+                &key,
+                given.format,
+                ["body", "trajectory"],
+            )?;
             return Ok(Series::from(trajectory));
         }
         let none = || ApiError::internal(anyhow::anyhow!("a job that is analysed has frames"));
@@ -555,7 +561,8 @@ impl Given {
     /// Numbers of its atoms and frames.
     async fn size(&self, app: &App) -> Result<(usize, usize), ApiError> {
         let key = app.content_of(&self.file_id).await?;
-        let trajectory = registered::trajectory(app, &self.file_id, &key, self.format)?;
+        let trajectory =
+            registered::trajectory(app, &self.file_id, &key, self.format, ["body", "trajectory"])?;
         Ok((trajectory.n_atoms(), trajectory.n_frames()))
     }
 }

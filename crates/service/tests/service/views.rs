@@ -457,3 +457,35 @@ async fn a_list_has_each_record_as_it_is_also_of_what_ended_and_runs_again() {
     let page = molbox.job_list().send().await.unwrap();
     assert!(page.items.iter().all(|job| job.job_id != ids[1]), "what was deleted is not there");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn compressed_frames_that_cannot_be_decoded_are_refused_by_the_file() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let whole = example("../crates/analysis/tests/data/mini_tri.xtc");
+    let whole = std::fs::read(whole).unwrap();
+    let n_bytes = u32::from_be_bytes(whole[88..92].try_into().unwrap()) as usize;
+    let second = 92 + n_bytes.next_multiple_of(4);
+    // How many bits small differences take.
+    let damaged = |frame: usize| {
+        let mut bytes = whole.clone();
+        bytes[frame + 84..frame + 88].copy_from_slice(&0_i32.to_be_bytes());
+        let path = service.data.join(format!("damaged_{frame}.xtc"));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+
+    let refused = molbox.upload(damaged(0)).await.unwrap_err().to_string();
+    assert!(refused.contains("found coordinates of 0 bits"), "{refused}");
+
+    let file = molbox.upload(damaged(second)).await.unwrap().file_id;
+    let path = format!("/retrieve/file/{file}/trajectory");
+    let (status, ..) = get(&service, &key, &path, &[("to", "0")], &[]).await;
+    assert_eq!(status, 200);
+    let (status, _, body) = get(&service, &key, &path, &[("from", "1")], &[]).await;
+    assert_eq!(status, 422, "{}", String::from_utf8_lossy(&body));
+    assert_eq!(violation(&body)["loc"], serde_json::json!(["path", "file_id"]));
+    let message = violation(&body)["msg"].to_string();
+    assert!(message.contains("coordinates of 0 bits"), "{message}");
+}
