@@ -240,10 +240,8 @@ impl Bounds {
     fn of(points: impl IntoIterator<Item = [f64; 3]>) -> Self {
         let mut bounds = Self { low: [f64::INFINITY; 3], high: [f64::NEG_INFINITY; 3] };
         for point in points {
-            for k in 0..3 {
-                bounds.low[k] = bounds.low[k].min(point[k]);
-                bounds.high[k] = bounds.high[k].max(point[k]);
-            }
+            bounds.low = [0, 1, 2].map(|k| bounds.low[k].min(point[k]));
+            bounds.high = [0, 1, 2].map(|k| bounds.high[k].max(point[k]));
         }
         bounds
     }
@@ -311,9 +309,9 @@ impl Images {
     /// How many of each vector bring positions of a box in the cell near to others in the cell.
     ///
     /// Only from near a face does the cutoff reach into the next cell. Whatever it is, farther than
-    /// two there is no nearest image: two points in the cell are less than one vector apart, what is
-    /// left of that when whole ones are taken off is half at most, and the nearest image in a
-    /// reduced cell is one from there at most. A cell of 0.1 Å and a cutoff of 4000 Å had 80,000.
+    /// two there is no nearest image: two points in the cell are less than one vector apart, half
+    /// of one at most is left when whole ones are taken off, and in a reduced cell the nearest
+    /// image is one from there at most. A cell of 0.1 Å and a cutoff of 4000 Å had 80,000.
     fn cells(&self, bounds: &Bounds) -> [RangeInclusive<i32>; 3] {
         [0, 1, 2].map(|n| {
             let row = self.inverse[n];
