@@ -329,8 +329,6 @@ impl Images {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::which_are_near;
     use crate::Cell;
     use crate::cell::{dot, sub};
@@ -394,9 +392,9 @@ mod tests {
         }
     }
 
+    /// Pair by pair this would take minutes.
     #[test]
     fn heaps_of_atoms_are_not_compared_pair_by_pair() {
-        let start = Instant::now();
         let n = 100_000;
         let [here, there] = [vec![[0.0; 3]; n], vec![[9.0; 3]; n]];
         let near = which_are_near([here, there.clone()].concat(), there, None, 9.5);
@@ -412,19 +410,15 @@ mod tests {
         let shell = shell.collect();
         let middle = (0..n).map(|nth| [nth as f64 / n as f64 * 5e-4, 0.0, 0.0]);
         assert!(!which_are_near(middle, shell, None, 9.5).contains(&true));
-        // Pair by pair both take minutes, and this 0.1 s; debug builds are slow.
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 
+    /// There are 80,000 images of each within the cutoff.
     #[test]
     fn a_flat_cell_has_few_images_to_search() {
-        let start = Instant::now();
         let cell = Cell::from_lengths_angles([99_999.999, 99_999.999, 0.1], [90.0; 3]).unwrap();
         let mut random = random(5);
         let base: Vec<_> = (0..3000).map(|_| [0; 3].map(|_| random() * 9999.0)).collect();
         let far: Vec<_> = base.iter().map(|[x, y, z]| [x + 20_000.0, *y, *z]).collect();
         assert!(!which_are_near(far, base, Some(&cell), 4000.0).contains(&true));
-        // 80,000 images of each took more than 25 s.
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }
