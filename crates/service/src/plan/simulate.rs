@@ -140,32 +140,8 @@ const REST_BYTES: u64 = 9000;
 /// Type of a violation: a job would write more than there is room for.
 const TOO_MUCH: &str = "results_too_large";
 
-const ENGINE: &str = "Simulation engine OpenMM 8: P. Eastman et al., J. Phys. Chem. B 128, 109 \
-                      (2024), doi:10.1021/acs.jpcb.3c06662";
-const EWALD: &str = "Electrostatics by particle mesh Ewald: U. Essmann et al., J. Chem. Phys. \
-                     103, 8577 (1995), doi:10.1063/1.470117";
-const THERMOSTAT: &str = "Langevin middle integrator: Z. Zhang et al., J. Phys. Chem. A 123, 6056 \
-                          (2019), doi:10.1021/acs.jpca.9b02771";
-const RIGID_WATER: &str = "Rigid water by SETTLE: S. Miyamoto and P. A. Kollman, J. Comput. Chem. \
-                           13, 952 (1992), doi:10.1002/jcc.540130805";
-const RIGID_BONDS: &str = "Rigid bonds by CCMA: P. Eastman and V. S. Pande, J. Chem. Theory \
-                           Comput. 6, 434 (2010), doi:10.1021/ct900463w";
-const BAROSTAT: &str = "Monte Carlo barostat: K.-H. Chow and D. M. Ferguson, Comput. Phys. \
-                        Commun. 91, 283 (1995), doi:10.1016/0010-4655(95)00059-O; J. Åqvist et \
-                        al., Chem. Phys. Lett. 384, 288 (2004), doi:10.1016/j.cplett.2003.12.039";
 /// As workers name it.
 pub(crate) const GROMACS: &str = "gromacs";
-const GROMACS_ENGINE: &str = "Simulation engine GROMACS: M. J. Abraham et al., SoftwareX 1-2, 19 \
-                              (2015), doi:10.1016/j.softx.2015.06.001";
-const SD_THERMOSTAT: &str = "Stochastic dynamics: N. Goga et al., J. Chem. Theory Comput. 8, 3637 \
-                             (2012), doi:10.1021/ct3000876";
-const LINCS: &str = "Rigid bonds by LINCS: B. Hess, J. Chem. Theory Comput. 4, 116 (2008), \
-                     doi:10.1021/ct700200b";
-const C_RESCALE: &str = "Stochastic cell rescaling: M. Bernetti and G. Bussi, J. Chem. Phys. 153, \
-                         114107 (2020), doi:10.1063/5.0020514";
-const HEAVY_HYDROGENS: &str = "Heavy hydrogens: C. W. Hopkins et al., J. Chem. Theory Comput. 11, \
-                               1864 (2015), doi:10.1021/ct5010406";
-
 /// A built system, as far as its jobs depend on it.
 pub(crate) struct System<'a> {
     row: &'a Task,
@@ -545,27 +521,6 @@ fn is_solute(asked: &str) -> bool {
 }
 
 impl Parameters {
-    /// What to cite for the simulation; the system has its own.
-    pub(crate) fn citations(&self, engine: Option<&str>) -> Vec<&'static str> {
-        let runs = self.equilibration.iter().map(|stage| &stage.run).chain(&self.production);
-        let has_pressure = runs.into_iter().any(|run| run.ensemble == Ensembles::Npt);
-        let has_heavy_hydrogens = self.integration_timestep.get() > MAX_PLAIN_TIMESTEP;
-        let (methods, barostat) = if engine == Some(GROMACS) {
-            (
-                [GROMACS_ENGINE, ENGINE, EWALD, SD_THERMOSTAT, RIGID_WATER, LINCS].as_slice(),
-                C_RESCALE,
-            )
-        } else {
-            ([ENGINE, EWALD, THERMOSTAT, RIGID_WATER, RIGID_BONDS].as_slice(), BAROSTAT)
-        };
-        methods
-            .iter()
-            .copied()
-            .chain(has_pressure.then_some(barostat))
-            .chain(has_heavy_hydrogens.then_some(HEAVY_HYDROGENS))
-            .collect()
-    }
-
     /// The masks that are applied to the system as it was built, each with its place in a request.
     pub(super) fn masks(&self) -> impl Iterator<Item = (Vec<LocItem>, &str)> {
         let restraints = self.equilibration.iter().enumerate().filter_map(|(index, stage)| {

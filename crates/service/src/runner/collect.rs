@@ -21,8 +21,9 @@ use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
 use crate::objects::{Key, May, Objects, ask};
 use crate::plan::build::{BuildPlan, InputFile};
 use crate::plan::defaults::document_version;
-use crate::plan::simulate::{DefaultMasks, Parameters};
+use crate::plan::simulate::DefaultMasks;
 use crate::record::{Kind, Status, Task};
+use crate::runner::cited::cited;
 use crate::runner::kept;
 use crate::runner::left::{self, COLLECTED, COMMIT, INPUT, LOG};
 use crate::runner::log;
@@ -111,8 +112,9 @@ pub(super) fn collect(
         let masks = default_masks(app, row, &outcome.solvent_residues).context(Unusable)?;
         outcome.default_masks = Some(masks);
     }
-    outcome.citations = Some(citations(app, row, outcome.engine.as_deref())?);
-    let layout = lay_out(app, row, status, &outcome, &may)?;
+    let methods = methods(app, row, &outcome)?;
+    outcome.citations = Some(citations(app, row, &methods)?);
+    let layout = lay_out(app, row, status, &outcome, &methods, &may)?;
     Ok((outcome, layout))
 }
 
@@ -134,13 +136,12 @@ fn keep_inputs(row: &Task, from: &Path, to: &Path) -> Result<()> {
 
 /// What to cite for what a task has come to: of a job, the simulation and then its system; of an
 /// analysis nothing, its tables have their definitions.
-fn citations(app: &App, row: &Task, engine: Option<&str>) -> Result<Vec<String>> {
+fn citations(app: &App, row: &Task, methods: &[Value]) -> Result<Vec<String>> {
     let owned = |cited: Vec<&str>| cited.into_iter().map(str::to_owned).collect::<Vec<_>>();
     Ok(match row.kind {
         Kind::System => owned(serde_json::from_str::<BuildPlan>(&row.parameters)?.citations()),
         Kind::Job => {
-            let parameters: Parameters = serde_json::from_str(&row.parameters)?;
-            let mut cited = owned(parameters.citations(engine));
+            let mut cited = owned(cited(methods));
             let system = row.parent.as_deref().context("a job without a system")?;
             cited.extend(of_system(app, system)?.citations);
             cited
@@ -207,6 +208,7 @@ fn lay_out(
     row: &Task,
     status: Status,
     outcome: &Outcome,
+    methods: &[Value],
     may: May<'_>,
 ) -> Result<Layout> {
     let measured = measured(app, row, may)?;
@@ -248,7 +250,6 @@ fn lay_out(
         None => None,
     };
     let content = without_nulls(serde_json::to_value(&manifest)?);
-    let methods = methods(app, row, outcome)?;
     let key = Key::task(&row.id).under("manifest.json");
     app.objects.put(&key, &serde_json::to_vec_pretty(&content)?, may)?;
     let entry = Entry { name: format!("{}/manifest.json", row.id), key };
@@ -259,7 +260,7 @@ fn lay_out(
         name: row.name.as_deref(),
         manifest: &content,
         system: system.as_ref(),
-        methods: &methods,
+        methods,
         files: &all,
     });
     let key = Key::task(&row.id).under(ro_crate::FILE);
@@ -292,7 +293,7 @@ fn methods(app: &App, row: &Task, outcome: &Outcome) -> Result<Vec<Value>> {
     let mut methods = Vec::new();
     for stage in outcome.stages.iter().flatten() {
         let key = Key::task(&row.id).under(&format!("{}.method.json", stage.name));
-        // The minimisation has none, nor has a stage of an earlier version.
+        // The minimisation has none, nor has a stage of an earlier version or one that was not run.
         if app.objects.exists(&key)? {
             // It is a stranger's, and no more than repeated.
             methods.extend(serde_json::from_slice::<Value>(&app.objects.read(&key)?).ok());

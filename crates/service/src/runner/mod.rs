@@ -5,6 +5,7 @@
 
 mod beside;
 mod checks;
+mod cited;
 pub(crate) mod collect;
 pub(crate) mod commit;
 mod end;

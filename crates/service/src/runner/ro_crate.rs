@@ -101,7 +101,7 @@ pub(super) fn of(bundle: &Described<'_>) -> Value {
         "@id": "./",
         "@type": "Dataset",
         "name": title,
-        "description": description(kind, manifest),
+        "description": description(kind, bundle.methods),
         "identifier": bundle.id,
         "datePublished": manifest["finished_at"],
         "conformsTo": {"@id": PROFILE},
@@ -303,13 +303,18 @@ fn address(name: &str, version: &str) -> String {
     }
 }
 
-fn description(kind: &str, manifest: &Value) -> String {
-    let engine = manifest["engine"].as_str().map(|engine| format!(" by {engine}"));
+fn description(kind: &str, methods: &[Value]) -> String {
+    let mut engines: Vec<&str> =
+        methods.iter().filter_map(|method| method["engine"]["name"].as_str()).collect();
+    // A stage that one of them cannot calculate is run by the other.
+    engines.sort_unstable();
+    engines.dedup();
+    let by = if engines.is_empty() { "" } else { " by " };
     match kind {
         "system" => "A molecular system, built to be simulated.".to_owned(),
         "job" => format!(
-            "A molecular dynamics simulation{}, with the system that it was run on and the files that this was built from.",
-            engine.unwrap_or_default()
+            "A molecular dynamics simulation{by}{}, with the system that it was run on and the files that this was built from.",
+            engines.join(" and ")
         ),
         _ => "Tables of numbers from a trajectory of molecular dynamics.".to_owned(),
     }

@@ -66,6 +66,35 @@ async fn a_job_has_the_same_bundle_from_either_engine() {
 }
 
 #[tokio::test]
+async fn a_job_that_both_engines_ran_cites_what_its_stages_were_run_with() {
+    let service = Service::start_with(&["worker.engine=\"auto\"", "worker.platform=\"CPU\""]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    // Without friction GROMACS holds no pressure, so production is OpenMM's.
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .friction(0.0)
+            .minimization_steps(20)
+            .equilibration([EquilibrationStep::builder().type_("NVT").time(0.0001)])
+            .production(ProductionParams::builder().type_("NPT").time(0.0002))
+    });
+    let job = job.send().await.unwrap();
+    let job = molbox.wait_job(&job.job_id).await.unwrap();
+    assert_eq!(job.engine.as_deref(), Some("openmm"));
+    for part in ["GROMACS", "OpenMM", "SETTLE", "Monte Carlo barostat"] {
+        assert!(cites(&job, part), "{part}: {:?}", job.citations);
+    }
+    // There is water alone, and nothing holds the temperature.
+    for part in ["LINCS", "CCMA", "Langevin", "Stochastic dynamics"] {
+        assert!(!cites(&job, part), "{part}: {:?}", job.citations);
+    }
+    let path = tempfile::NamedTempFile::new().unwrap();
+    molbox.download_job(&job.job_id, path.path()).await.unwrap();
+    let described = String::from_utf8(archive(path.path())["ro-crate-metadata.json"].clone());
+    assert!(described.unwrap().contains("simulation by gromacs and openmm, with"));
+}
+
+#[tokio::test]
 async fn a_gromacs_that_is_not_there_fails_the_job_that_asks_for_it_alone() {
     let service = Service::start_with(&["worker.gromacs=\"/nowhere/gmx\""]);
     let molbox = service.client("ada");

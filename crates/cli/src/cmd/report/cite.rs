@@ -56,7 +56,7 @@ mod tests {
     /// Where the service has what to cite.
     const SOURCES: [&str; 2] = [
         include_str!("../../../../service/src/plan/force_field.rs"),
-        include_str!("../../../../service/src/plan/simulate.rs"),
+        include_str!("../../../../service/src/runner/cited.rs"),
     ];
 
     #[test]
