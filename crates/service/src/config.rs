@@ -139,6 +139,8 @@ section! {
         most: usize = 1024,
         /// Connections beyond these, while all are busy: `/healthz` and `/metrics` are answered there, everything else is refused with 503.
         reserve: usize = 32,
+        /// Requests that one account may have under way at a time; a further one is refused with 429. 0: half of `most`.
+        account: usize = 0,
         /// How long the head of a request may take, and a connection be silent between requests, in seconds.
         head_seconds: u64 = 75,
         /// How long the body of a request may pause, in seconds.
@@ -476,6 +478,13 @@ pub(crate) fn cores() -> usize {
     static CORES: LazyLock<usize> =
         LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
     *CORES
+}
+
+impl Connections {
+    /// How many requests of an account may be under way.
+    pub(crate) fn share(&self) -> usize {
+        if self.account == 0 { self.most.div_ceil(2) } else { self.account }
+    }
 }
 
 impl Config {

@@ -48,6 +48,8 @@ pub(crate) enum Arrival {
 /// A file that waits for its content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
+    /// Number of its account.
+    pub(crate) account: i64,
     /// What its account holds, without what has arrived for it so far, in bytes.
     pub(crate) held: u64,
     /// What its account may hold; 0 is no limit.
@@ -173,14 +175,15 @@ impl Db {
     /// good by itself. Accounts without a limit of their own may hold `max_bytes`.
     pub(crate) async fn pending_file(&self, id: &str, max_bytes: u64) -> Result<Option<Pending>> {
         let sql = "
-            select account.bytes - file.bytes, coalesce(most_bytes, ?3)
+            select account.id, account.bytes - file.bytes, coalesce(most_bytes, ?3)
             from file join account on account.id = file.account
             where file.id = ?1 and status = ?2 and disabled_at is null";
         let max = i64::try_from(max_bytes).unwrap_or(i64::MAX);
         self.read(|tx| {
             tx.first(sql, values![id, FileStatus::Pending, max], |row| {
-                let (held, max): (i64, i64) = (row.get(0)?, row.get(1)?);
-                Ok(Pending { held: held.unsigned_abs(), max: max.unsigned_abs() })
+                let (held, max): (i64, i64) = (row.get(1)?, row.get(2)?);
+                let (held, max) = (held.unsigned_abs(), max.unsigned_abs());
+                Ok(Pending { account: row.get(0)?, held, max })
             })
         })
         .await

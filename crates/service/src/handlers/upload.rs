@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, Stream, StreamExt};
 
@@ -59,7 +59,7 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         ..Deed::default()
     };
     let allowed = match check_headers(request.headers()) {
-        Ok(()) => allowed(app, file_id, &link).await,
+        Ok(()) => allowed(app, file_id, &link, request.extensions()).await,
         Err(error) => Err(error),
     };
     let (object, allowance) = match allowed {
@@ -69,7 +69,6 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
             return Err(error);
         }
     };
-    Visitor::keep(request.extensions());
     let max = app.config.limits.account_bytes;
     let arrived = match write(app, &link, &object, &allowance, request).await {
         // The key may have been revoked while the last of it arrived.
@@ -194,7 +193,7 @@ struct Allowance {
 impl Allowance {
     fn of(app: &App, pending: Pending) -> Self {
         let largest = app.config.largest_upload();
-        let Pending { held, max } = pending;
+        let Pending { held, max, .. } = pending;
         let left = max.saturating_sub(held);
         if max == 0 || left >= largest {
             return Self { bytes: largest, over: None };
@@ -213,11 +212,13 @@ async fn allowed(
     app: &App,
     file_id: &str,
     link: &UploadLink<'_>,
+    of_request: &Extensions,
 ) -> Result<(Key, Allowance), ApiError> {
     app.links.check(file_id, link, app.now())?;
     check_key(app, link).await?;
     let pending = app.db.pending_file(file_id, app.config.limits.account_bytes).await?;
     let pending = pending.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
+    Visitor::keep(of_request, pending.account)?;
     app.check_disk()?;
     let object = app.new_object();
     app.db.announce_object(object.to_string(), app.now()).await?;

@@ -1,11 +1,12 @@
 //! Connections of an address: how many there are, how long each may take, how they end.
 //!
-//! One that waits for a request is worth the least, and no more is one whose request still arrives from
-//! nobody who is known: when all places are taken, the one that has waited longest gives way, so that
-//! any number of silent or slow connections of strangers keeps nobody out. When all are busy, a few
-//! more are taken, on which operators learn how the service is and everybody else learns to come later.
+//! One that waits for a request is worth the least, and no more is one whose request is nobody's who is
+//! known: when all places are taken, the one that has waited longest gives way, so that any number of
+//! silent or slow connections of strangers keeps nobody out. Of those that stay an account has its
+//! share. When all are busy, a few more are taken, on which operators learn how the service is and
+//! everybody else learns to come later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
@@ -90,8 +91,10 @@ struct Places {
     open: usize,
     /// Waits so far: a number for each.
     waits: u64,
-    /// Connections that wait for a request, or for the body of a stranger's, the longest first.
+    /// Connections that wait for a request, or that carry a stranger's, the longest first.
     waiting: BTreeMap<u64, (Instant, Arc<Mark>)>,
+    /// How many requests each account has under way.
+    of_account: HashMap<i64, usize>,
 }
 
 /// What a connection and those that want its place share.
@@ -137,8 +140,13 @@ impl Door {
         }
         places.open += 1;
         drop(places);
-        let place =
-            Place { door: self.clone(), mark: Arc::default(), wait: Mutex::default(), is_reserve };
+        let place = Place {
+            door: self.clone(),
+            mark: Arc::default(),
+            wait: Mutex::default(),
+            account: Mutex::default(),
+            is_reserve,
+        };
         place.wait();
         Some(place)
     }
@@ -150,12 +158,14 @@ struct Place {
     mark: Arc<Mark>,
     /// Its number among those that wait; none while it is busy.
     wait: Mutex<Option<u64>>,
+    /// Whose request it carries, once that is known.
+    account: Mutex<Option<i64>>,
     /// Whether it is one of those that get no more than an apology.
     is_reserve: bool,
 }
 
 impl Place {
-    /// Notes that a request is waited for, or its body.
+    /// Notes that a request is waited for, or who makes it.
     fn wait(&self) {
         let mut places = self.door.places();
         // It is on its way out, and is counted no more.
@@ -173,6 +183,28 @@ impl Place {
         let number = self.wait.lock().unwrap_or_else(PoisonError::into_inner).take();
         number.is_none_or(|number| self.door.places().waiting.remove(&number).is_some())
     }
+
+    /// Counts its request as one of an account's; how many those are already, if it may have no more.
+    fn take_share(&self, account: i64) -> Result<(), usize> {
+        let mut places = self.door.places();
+        let under_way = places.of_account.entry(account).or_default();
+        if *under_way >= self.door.limits.share() {
+            return Err(*under_way);
+        }
+        *under_way += 1;
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
+        Ok(())
+    }
+
+    fn give_share_back(&self) {
+        let account = self.account.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(account) = account else { return };
+        let mut places = self.door.places();
+        match places.of_account.get(&account).copied().unwrap_or_default() {
+            0 | 1 => drop(places.of_account.remove(&account)),
+            n => drop(places.of_account.insert(account, n - 1)),
+        }
+    }
 }
 
 impl Drop for Place {
@@ -189,22 +221,33 @@ struct Busy(Arc<Place>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        // A body that nobody wanted was waited for until now.
+        self.0.give_share_back();
+        // Nobody has said who made the request.
         self.0.end_wait();
         self.0.wait();
     }
 }
 
-/// The connection of a request that has a body, and comes from nobody who is known yet.
+/// The connection of a request that comes from nobody who is known yet.
 #[derive(Clone)]
 pub(crate) struct Visitor(Arc<Place>);
 
 impl Visitor {
-    /// Lets the connection keep its place until the body has come: who sends it is known.
-    pub(crate) fn keep(of_request: &Extensions) {
-        if let Some(Self(place)) = of_request.get() {
-            place.end_wait();
-        }
+    /// Lets the connection keep its place until all is answered: the request is one of this account's.
+    ///
+    /// # Errors
+    ///
+    /// 429 when the account has its share of requests under way.
+    pub(crate) fn keep(of_request: &Extensions, account: i64) -> Result<(), ApiError> {
+        let Some(Self(place)) = of_request.get() else { return Ok(()) };
+        place.take_share(account).map_err(|under_way| {
+            let msg = format!(
+                "the account has {under_way} requests under way, as many as it may; end some first"
+            );
+            ApiError::too_many(msg, Duration::from_secs(RETRY_SECONDS))
+        })?;
+        place.end_wait();
+        Ok(())
     }
 }
 
@@ -336,16 +379,15 @@ async fn answer(
     }
     let (mut parts, body) = request.into_parts();
     parts.extensions.insert(Peer(address.ip()));
+    parts.extensions.insert(Visitor(place.clone()));
+    place.wait();
     let body = if body.is_end_stream() {
         Body::empty()
     } else {
         let pace = Pace::default();
         parts.extensions.insert(pace.clone());
-        parts.extensions.insert(Visitor(place.clone()));
-        place.wait();
         Body::new(Paced {
             body,
-            place: place.clone(),
             pause: Duration::from_secs(limits.body_seconds),
             bytes_per_second: limits.body_bytes_per_second,
             received: 0,
@@ -402,8 +444,6 @@ impl Pace {
 /// The body of a request, which may pause for a while, and has to come at some speed.
 struct Paced {
     body: Incoming,
-    /// Is waiting until all has come, unless its caller is known before.
-    place: Arc<Place>,
     pause: Duration,
     bytes_per_second: u64,
     received: u64,
@@ -453,9 +493,6 @@ impl HttpBody for Paced {
             let data =
                 frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
             self.received += data.map_or(0, |data| data.len() as u64);
-            if self.body.is_end_stream() || !matches!(frame, Some(Ok(_))) {
-                self.place.end_wait();
-            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let timeout = self.timeout();

@@ -502,7 +502,7 @@ async fn admit(
         return Err(ApiError::forbidden(vec![loc("header"), loc(API_KEY)], msg));
     }
     let per_minute = app.config.limits.requests_per_minute;
-    Visitor::keep(&parts.extensions);
+    Visitor::keep(&parts.extensions, caller.account())?;
     let taken = app.rates.take(caller.id(), app.part_of(per_minute), Instant::now());
     taken.map_err(|wait| {
         let who = if matches!(caller, Caller::Key(_)) { "key" } else { "session" };

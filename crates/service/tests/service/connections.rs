@@ -116,13 +116,66 @@ async fn strangers_who_do_not_end_what_they_send_keep_nobody_out() {
 }
 
 #[tokio::test]
+async fn an_account_that_ends_none_of_its_requests_leaves_others_their_half() {
+    let settings = [
+        "connections.most=20",
+        "connections.reserve=2",
+        "connections.body_seconds=3600",
+        "limits.requests_per_minute=0",
+    ];
+    let service = Service::start_with(&settings);
+    let (greedy, key) = (service.key("ada"), service.key("bob"));
+    let mut open: Vec<TcpStream> =
+        (0..40).map(|_| send(&service, &half_a_submission(&greedy))).collect();
+    let refusal = wait_for("a refusal", || {
+        let mut answered = open.iter_mut().filter_map(|stream| {
+            let mut said = [0; 1024];
+            stream.set_nonblocking(true).unwrap();
+            let length = stream.read(&mut said).ok()?;
+            Some(String::from_utf8_lossy(&said[..length]).into_owned())
+        });
+        answered.find(|said| said.starts_with("HTTP/1.1 429"))
+    });
+    assert!(refusal.contains("10 requests under way") && refusal.contains("retry-after: 5"));
+    until_answered(&service, &key).await;
+    open.clear();
+    until_answered(&service, &greedy).await;
+}
+
+#[tokio::test]
+async fn strangers_who_do_not_read_what_they_asked_for_keep_nobody_out() {
+    let settings = [
+        "connections.most=20",
+        "connections.reserve=2",
+        "connections.answer_seconds=3600",
+        "limits.requests_per_minute=0",
+    ];
+    let service = Service::start_with(&settings);
+    let key = service.key("ada");
+    // More than the machine keeps of what is not read; nobody has to say who asks for this.
+    let many = "GET /local/openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(40);
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut stream = connect(&service);
+        stream.write_all(many.as_bytes()).unwrap();
+        let mut said = [0; 15];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 200 OK");
+        open.push(stream);
+    }
+    until_answered(&service, &key).await;
+}
+
+#[tokio::test]
 async fn when_all_connections_are_busy_operators_get_in_and_others_learn_when_to_come_again() {
     let settings = ["connections.most=3", "connections.reserve=2", "connections.body_seconds=3600"];
     let service =
         Service::start_with(&[settings.as_slice(), &["limits.requests_per_minute=0"]].concat());
     let key = service.key("ada");
+    // One account has two of three at most.
+    let keys = [key.clone(), service.key("bob"), service.key("eve")];
     let mut busy: Vec<TcpStream> =
-        (0..3).map(|_| send(&service, &half_a_submission(&key))).collect();
+        keys.iter().map(|key| send(&service, &half_a_submission(key))).collect();
     let url = format!("{}/info/files", service.base_url);
     let refusal = loop {
         let refusal =
