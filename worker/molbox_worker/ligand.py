@@ -40,8 +40,6 @@ SEPARATORS = {"sdf": "$$$$", "mol2": "@<TRIPOS>MOLECULE"}
 GAFF_TYPE = re.compile(r"^(\s*\d+\s+\S+(?:\s+-?\d+\.\d+){3}\s+)(cl|br|[chnospfi])[a-z0-9*+-]*(?=\s)", re.MULTILINE)
 # Charges that are tried for a PDB file, whose bonds follow from it.
 PDB_CHARGES = (0, 1, -1, 2, -2)
-# Of a rotation matrix times its transpose from one.
-ORTHOGONALITY = 1e-3
 
 # What it logs is asked for again and reported in the error.
 rdBase.DisableLog("rdApp.*")
@@ -106,7 +104,7 @@ def read(task: TaskDirectory, plan: BuildPlan) -> list[Ligand]:
         if n_molecules > 1:
             task.warn("ligand_chosen", f"{what} has {n_molecules} molecules; the first was taken")
         molecule = _complete(task, molecule, what, loc)
-        positions = _place(molecule, entry, index)
+        positions = _place(molecule, entry)
         ligands.append(Ligand(index, what, name, molecule, positions))
         task.log(f"{what} as {name}: {Chem.MolToSmiles(Chem.RemoveHs(molecule))}, {molecule.GetNumAtoms()} atoms")
     _same_name_same_molecule(ligands)
@@ -312,25 +310,24 @@ def atom_names(molecule: Chem.Mol) -> list[str]:
     return names
 
 
-def _place(molecule: Chem.Mol, entry: LigandFile, index: int) -> NDArray[np.float64]:
+def _place(molecule: Chem.Mol, entry: LigandFile) -> NDArray[np.float64]:
     """Rotate a ligand about the mean of its heavy atoms, then move it; nm."""
     positions = np.asarray(molecule.GetConformer().GetPositions(), dtype=np.float64) / 10
     if entry.rotation:
         heavy = [atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms()]
         centre = positions[heavy].mean(axis=0) if any(heavy) else positions.mean(axis=0)
-        positions = (positions - centre) @ rotation_matrix(entry.rotation, index).T + centre
+        positions = (positions - centre) @ rotation_matrix(entry.rotation).T + centre
     if entry.translation:
         positions = positions + np.array(entry.translation, dtype=np.float64)
     return positions
 
 
-def rotation_matrix(numbers: list[float], index: int) -> NDArray[np.float64]:
+def rotation_matrix(numbers: list[float]) -> NDArray[np.float64]:
     """Matrix of a rotation given as three angles, a quaternion, or nine elements by rows.
 
     Angles are in degrees, about the fixed axes x, then y, then z; a quaternion is (x, y, z, w) and
-    need not have length one.
+    need not have length one. That they are a rotation has been checked with the request.
     """
-    loc: list[str | int] = ["body", "ligand_rotations", index]
     values = np.array(numbers, dtype=np.float64)
     if len(values) == 3:
         (cx, cy, cz), (sx, sy, sz) = np.cos(np.radians(values)), np.sin(np.radians(values))
@@ -339,10 +336,9 @@ def rotation_matrix(numbers: list[float], index: int) -> NDArray[np.float64]:
         about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
         return np.asarray(about_z @ about_y @ about_x)
     if len(values) == 4:
-        length = float(np.linalg.norm(values))
-        if length == 0:
-            raise TaskError("ligand_rotation", "a quaternion of zeros is no rotation", loc=loc)
-        x, y, z, w = values / length
+        # The squares of what is tiny or huge are no numbers.
+        values /= np.abs(values).max()
+        x, y, z, w = values / np.linalg.norm(values)
         return np.array(
             [
                 [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -350,15 +346,7 @@ def rotation_matrix(numbers: list[float], index: int) -> NDArray[np.float64]:
                 [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
             ]
         )
-    matrix = values.reshape(3, 3)
-    if np.abs(matrix @ matrix.T - np.eye(3)).max() > ORTHOGONALITY or np.linalg.det(matrix) < 0:
-        raise TaskError(
-            "ligand_rotation",
-            "the nine elements are no rotation: rows must be perpendicular, of length one, and not mirror",
-            remedy="give three angles in degrees instead",
-            loc=loc,
-        )
-    return matrix
+    return values.reshape(3, 3)
 
 
 def _same_name_same_molecule(ligands: list[Ligand]) -> None:

@@ -23,6 +23,7 @@ use crate::plan::defaults::DEFAULTS;
 use crate::plan::force_field::{
     FORCE_FIELDS, ForceField, GAFF, NEGATIVE, POSITIVE, citation_of_water, named,
 };
+use crate::plan::solute::is_common_name;
 use crate::record::Task;
 
 /// Code of the warning about a system of solvent alone.
@@ -609,19 +610,24 @@ async fn ligands(
             let msg = format!("must be letters and digits without accents, got {residue_name:?}");
             problems.add_at("value_error", "ligand_residue_names", index, msg);
         }
+        if is_common_name(&residue_name) {
+            let msg = format!(
+                "{residue_name} is a residue of proteins, nucleic acids or solvent; choose another name"
+            );
+            problems.add_at("value_error", "ligand_residue_names", index, msg);
+        }
+        let rotation =
+            numbers("ligand_rotations", &request.ligand_rotations, index, &[3, 4, 9], problems);
+        if let Some(wrong) = rotation.as_deref().and_then(no_rotation) {
+            problems.add_at("value_error", "ligand_rotations", index, wrong);
+        }
         ligands.push(Ligand {
             file_id: file.id,
             file: format!("ligand_{}.{format}", index + 1),
             format,
             name: file.name,
             residue_name,
-            rotation: numbers(
-                "ligand_rotations",
-                &request.ligand_rotations,
-                index,
-                &[3, 4, 9],
-                problems,
-            ),
+            rotation,
             translation: numbers(
                 "ligand_translations",
                 &request.ligand_translations,
@@ -632,6 +638,38 @@ async fn ligands(
         });
     }
     Ok(ligands)
+}
+
+/// How far the product of a rotation matrix and its transpose may be from one.
+const ORTHOGONALITY: f64 = 1e-3;
+
+/// Why numbers, as many as there may be, are no rotation.
+fn no_rotation(numbers: &[f64]) -> Option<&'static str> {
+    match numbers {
+        [x, y, z, w] if [x, y, z, w].iter().all(|x| **x == 0.0) => {
+            Some("a quaternion of zeros is no rotation")
+        }
+        [a, b, c, d, e, f, g, h, i] => {
+            let rows = [[*a, *b, *c], [*d, *e, *f], [*g, *h, *i]];
+            let dot = |[a, b, c]: [f64; 3], [d, e, f]: [f64; 3]| a * d + b * e + c * f;
+            let is_orthogonal = (0..9).all(|n| {
+                let (row, column) = (n / 3, n % 3);
+                let wanted = if row == column { 1.0 } else { 0.0 };
+                (dot(rows[row], rows[column]) - wanted).abs() <= ORTHOGONALITY
+            });
+            let [first, second, third] = rows;
+            let normal = [
+                first[1] * second[2] - first[2] * second[1],
+                first[2] * second[0] - first[0] * second[2],
+                first[0] * second[1] - first[1] * second[0],
+            ];
+            (!is_orthogonal || dot(normal, third) < 0.0).then_some(
+                "the nine elements are no rotation: rows must be perpendicular, of length one, and not mirror; \
+                 or give three angles in degrees",
+            )
+        }
+        _ => None,
+    }
 }
 
 /// The numbers of one ligand, as many as one of `lengths`; nested rows are taken one after the

@@ -7,10 +7,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use molbox_analysis::{Residue, Structure, Topology};
+use molbox_analysis::{Structure, Topology};
 
 use crate::formats::Format;
 use crate::formats::ligand;
+use crate::plan::force_field::{NEGATIVE, POSITIVE};
 
 /// Molecules that are to be solvated. Lengths in nm.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +71,7 @@ impl Solute {
             let own = topology.residue_atoms(index);
             if topology.is_water(index) {
                 self.waters += 1;
-            } else if let Some(Standard { atoms, charge }) = standard(&residue) {
+            } else if let Some(Standard { atoms, charge }) = standard(residue.name) {
                 // Of the residues at its ends a chain has one hydrogen, two hydrogens or an oxygen
                 // more.
                 if last_chain.replace(residue.chain) != Some(residue.chain) {
@@ -149,8 +150,8 @@ fn no_such_chain(topology: &Topology, wanted: &[String]) -> Option<String> {
 }
 
 /// What a residue of a chain becomes.
-fn standard(residue: &Residue<'_>) -> Option<Standard> {
-    let (atoms, charge) = match residue.name {
+fn standard(name: &str) -> Option<Standard> {
+    let (atoms, charge) = match name {
         "ALA" => (10, 0),
         "ARG" => (24, 1),
         "ASN" => (14, 0),
@@ -182,6 +183,13 @@ fn standard(residue: &Residue<'_>) -> Option<Standard> {
         _ => return None,
     };
     Some(Standard { atoms, charge })
+}
+
+/// Whether a residue of a protein, a nucleic acid or the solvent is called so, which no ligand may be.
+/// The worker knows more of them, lipids too.
+pub(super) fn is_common_name(name: &str) -> bool {
+    let mut ions = POSITIVE.iter().chain(&NEGATIVE).map(|ion| ion.to_ascii_uppercase());
+    standard(name).is_some() || name == "HOH" || ions.any(|ion| ion == name)
 }
 
 /// Charge of a residue of one atom.

@@ -40,7 +40,6 @@
     ("ligand_not_parametrised", Fault::Input),
     ("ligand_overlaps", Fault::Request),
     ("ligand_radical", Fault::Input),
-    ("ligand_rotation", Fault::Request),
     ("ligand_time_limit", Fault::Request),
     ("ligand_too_large", Fault::Input),
     ("ligand_tools_missing", Fault::Request),

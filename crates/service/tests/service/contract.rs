@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
+use std::path::Path;
 
 use crate::common::{Service, example, python};
 use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
@@ -332,6 +333,43 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
         (error.status().unwrap().as_u16(), error.violations()[0].path()),
         (404, "protein".to_owned())
     );
+}
+
+#[tokio::test]
+async fn a_ligand_that_cannot_be_turned_or_called_so_is_refused_by_the_check() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let xylene =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../worker/tests/data/p-xylene.mol2");
+    molbox.upload(xylene).name("xylene").await.unwrap();
+    let asked = |name: &str, rotation: Value| {
+        let Value::Array(rotation) = rotation else { unreachable!() };
+        let asked = molbox.system_check().body_map(|system| {
+            system.ligands(["xylene"]).ligand_residue_names([name]).ligand_rotations([rotation])
+        });
+        asked.send()
+    };
+    for (name, rotation, field) in [
+        ("ALA", json!([]), "ligand_residue_names[0]"),
+        ("HOH", json!([]), "ligand_residue_names[0]"),
+        ("CL", json!([]), "ligand_residue_names[0]"),
+        ("XYL", json!([0, 0, 0, 0]), "ligand_rotations[0]"),
+        ("XYL", json!([2, 0, 0, 0, 1, 0, 0, 0, 1]), "ligand_rotations[0]"),
+        // Mirrored, and two rows in one direction.
+        ("XYL", json!([[-1, 0, 0], [0, 1, 0], [0, 0, 1]]), "ligand_rotations[0]"),
+        ("XYL", json!([1, 0, 0, 1, 0, 0, 0, 0, 1]), "ligand_rotations[0]"),
+    ] {
+        let error = asked(name, rotation.clone()).await.unwrap_err();
+        let fields: Vec<String> =
+            error.violations().iter().map(|violation| violation.path()).collect();
+        assert_eq!(fields, [field], "{name} {rotation}: {error}");
+    }
+    // The second has squares that a double does not hold.
+    for rotation in
+        [json!([0, 0, 0, 1]), json!([0, 0, 0, 1e-200]), json!([0, 1, 0, 0, 0, 1, 1, 0, 0])]
+    {
+        asked("XYL", rotation).await.unwrap();
+    }
 }
 
 #[tokio::test]
