@@ -13,6 +13,7 @@ from ._fields import FIELDS
 from ._presets import PRESETS
 from ._quantity import number
 from ._request import body, is_handle
+from ._source import without_gz
 
 
 def plan(
@@ -102,7 +103,7 @@ def _in_their_place(system: Mapping[str, Any], job: Mapping[str, Any]) -> None:
 def name_of(structure: Any) -> str | None:
     """What a structure is called: the name of its file, or its own."""
     if isinstance(structure, (str, Path)):
-        return Path(structure).stem or None
+        return without_gz(Path(structure)).stem or None
     return structure.name if is_handle(structure) else None
 
 

@@ -100,10 +100,15 @@ def path_of(source: str | Path, at: str, instead: str = "give it as bytes, text.
     return Path(source).expanduser()
 
 
+def without_gz(path: Path) -> Path:
+    """What a file is called when it is not compressed."""
+    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
+
+
 def _of_file(path: Path, format: str | None, at: str) -> Content:
     if not path.is_file():
         raise _no_file(path)
-    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    name = without_gz(path)
     extension = name.suffix.removeprefix(".").lower()
     found = format or _USUAL.get(extension, extension)
     if not found:

@@ -34,7 +34,7 @@ import pytest
 import molbox_client as molbox
 from molbox_client import _arguments, _results
 from molbox_client._fields import FIELDS
-from molbox_client._plan import plan
+from molbox_client._plan import name_of, plan
 from molbox_client._request import body
 from molbox_client._source import Content, content
 
@@ -1567,6 +1567,11 @@ def test_a_compressed_file_is_uploaded_as_what_is_in_it(tmp_path: Path) -> None:
         client.upload(packed)
     with pytest.raises(molbox.InvalidRequest, match="what was given cannot be decompressed"):
         client.upload(packed.read_bytes(), format="pdb")
+
+
+@pytest.mark.parametrize("file", ["villin.pdb", "villin.pdb.gz", "villin.PDB.GZ"])
+def test_a_run_is_called_as_its_structure_without_extensions(file: str) -> None:
+    assert name_of(f"folder/{file}") == name_of(Path(file)) == "villin"
 
 
 def test_a_file_that_is_uploaded_again_is_the_one_that_there_is(tmp_path: Path) -> None:
