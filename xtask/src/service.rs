@@ -12,6 +12,8 @@ use crate::shell::{program, run, target};
 
 /// How long a service may take until it listens.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long tasks that were cancelled may take to end.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// What runs simulations: the same on any machine, whatever else is installed.
 pub const ENGINE: &str = "worker.engine=\"openmm\"";
 
@@ -75,11 +77,36 @@ impl Service {
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    /// Ends the service as an operator would.
+    /// Cancels the tasks of the service, which would outlive it, and ends it as an operator would.
     pub fn stop(mut self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let tasks = self.tasks()?;
+            if tasks.is_empty() {
+                break;
+            }
+            if start.elapsed() > STOP_LIMIT {
+                bail!("{tasks:?} do not end when they are cancelled");
+            }
+            run(molboxd(&self.data).args(["task", "cancel"]).args(&tasks).stdout(Stdio::null()))?;
+            std::thread::sleep(Duration::from_millis(200));
+        }
         run(Command::new("kill").arg(self.child.id().to_string()))?;
         self.child.wait()?;
         Ok(())
+    }
+
+    /// Those that are queued or run.
+    fn tasks(&self) -> Result<Vec<String>> {
+        let listed = molboxd(&self.data).args(["task", "list", "--json"]).output()?;
+        anyhow::ensure!(listed.status.success(), "molboxd task list: {}", listed.status);
+        let lines = std::str::from_utf8(&listed.stdout)?.lines();
+        lines
+            .map(|line| {
+                let task: Value = serde_json::from_str(line)?;
+                task["task_id"].as_str().context("the identifier of a task").map(str::to_owned)
+            })
+            .collect()
     }
 }
 
