@@ -4,16 +4,17 @@
 //! that takes a report moves its time first, so that no other tries it meanwhile, and it is tried
 //! again when that server is killed. A report may so come twice, with the same `delivery_id`.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use futures::future::join_all;
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use sha2::Sha256;
+use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::app::App;
 use crate::db::Delivery;
@@ -26,9 +27,11 @@ const SIGNATURE: &str = "x-molbox-signature";
 /// How often it is looked for reports.
 const LOOK: Duration = Duration::from_secs(1);
 /// Reports that are sent together.
-const AT_ONCE: i64 = 16;
-/// And so many of one account.
-const AT_ONCE_OF_ACCOUNT: i64 = 4;
+const AT_ONCE: usize = 64;
+/// And so many of one account; one of an account whose last has not been taken.
+const AT_ONCE_OF_ACCOUNT: usize = 4;
+/// Of those that are due so many are looked at: some are of accounts that have their share.
+const LOOKED_AT: i64 = 1000;
 /// How long who is reported to may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause after the first try; each is four times as long as the one before.
@@ -64,30 +67,79 @@ pub(crate) async fn deliver(app: Arc<App>) {
             return tracing::error!(cause = format!("{error:#}"), "report no ends of tasks");
         }
     };
+    let mut tries = Tries::default();
+    let mut looks = tokio::time::interval(LOOK);
     loop {
-        if let Err(error) = round(&app, &http).await {
-            tracing::warn!(cause = format!("{error:#}"), "look for ends of tasks to report");
+        tokio::select! {
+            Some(ended) = tries.under_way.join_next_with_id() => tries.end(ended),
+            _ = looks.tick() => match app.db.due_deliveries(app.now(), LOOKED_AT, AT_ONCE_OF_ACCOUNT as i64).await {
+                Ok(due) => tries.start(&app, &http, due),
+                Err(error) => {
+                    tracing::warn!(cause = format!("{error:#}"), "look for ends of tasks to report");
+                }
+            },
         }
-        tokio::time::sleep(LOOK).await;
     }
 }
 
-async fn round(app: &App, http: &reqwest::Client) -> Result<()> {
-    let due = app.db.due_deliveries(app.now(), AT_ONCE, AT_ONCE_OF_ACCOUNT).await?;
-    let tries = due.into_iter().map(|delivery| attempt(app, http, delivery));
-    join_all(tries).await.into_iter().collect()
+/// Tries that are under way. None waits for another: a receiver that does not answer delays its own
+/// account's reports alone.
+#[derive(Default)]
+struct Tries {
+    under_way: JoinSet<Result<bool>>,
+    /// Whose they are.
+    accounts: HashMap<Id, String>,
+    /// Accounts whose last try has failed.
+    failing: HashSet<String>,
 }
 
-/// Tries a report once, unless another server does.
-async fn attempt(app: &App, http: &reqwest::Client, delivery: Delivery) -> Result<()> {
+impl Tries {
+    /// Starts those that there is room for.
+    fn start(&mut self, app: &Arc<App>, http: &reqwest::Client, due: Vec<Delivery>) {
+        for delivery in due {
+            if self.accounts.len() >= AT_ONCE {
+                return;
+            }
+            let account = delivery.account.clone();
+            let most = if self.failing.contains(&account) { 1 } else { AT_ONCE_OF_ACCOUNT };
+            if self.accounts.values().filter(|it| **it == account).count() < most {
+                let (app, http) = (app.clone(), http.clone());
+                let started =
+                    self.under_way.spawn(async move { attempt(&app, &http, delivery).await });
+                self.accounts.insert(started.id(), account);
+            }
+        }
+    }
+
+    fn end(&mut self, ended: Result<(Id, Result<bool>), JoinError>) {
+        let (id, taken) = match ended {
+            Ok((id, taken)) => (id, taken),
+            Err(error) => (error.id(), Err(error.into())),
+        };
+        let account = self.accounts.remove(&id).unwrap_or_default();
+        match taken {
+            Ok(true) => drop(self.failing.remove(&account)),
+            Ok(false) => drop(self.failing.insert(account)),
+            Err(error) => {
+                tracing::warn!(account, cause = format!("{error:#}"), "report the end of a task");
+            }
+        }
+    }
+}
+
+/// Tries a report once, unless another server does; whether its receiver took it.
+async fn attempt(app: &App, http: &reqwest::Client, delivery: Delivery) -> Result<bool> {
     let pause = SignedDuration::from_secs(pause_seconds(delivery.tries));
     let next = app.now().checked_add(pause)?;
     if !app.db.take_delivery(delivery.id.clone(), delivery.tries, next).await? {
-        return Ok(());
+        return Ok(true);
     }
     let Delivery { id, account, task, tries, .. } = &delivery;
     match send(http, &delivery, app.now()).await {
-        Ok(()) => app.db.drop_delivery(id.clone()).await?,
+        Ok(()) => {
+            app.db.drop_delivery(id.clone()).await?;
+            return Ok(true);
+        }
         Err(error) if tries + 1 >= TRIES => {
             let cause = format!("{error:#}");
             tracing::warn!(account, task, cause, "give up reporting the end of a task");
@@ -98,7 +150,7 @@ async fn attempt(app: &App, http: &reqwest::Client, delivery: Delivery) -> Resul
             tracing::warn!(account, task, tries = tries + 1, cause, "report the end of a task");
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn pause_seconds(tries: i64) -> i64 {

@@ -110,8 +110,7 @@ impl Db {
         self.read(|tx| tx.first(sql, values![account], |row| row.get(0))).await
     }
 
-    /// Reports that are due, those that have waited longest, so many of an account: one whose
-    /// address does not answer keeps nobody else's waiting.
+    /// Reports that are due, so many of an account, the one of each that has waited longest first.
     pub(crate) async fn due_deliveries(
         &self,
         now: Timestamp,
@@ -124,7 +123,7 @@ impl Db {
                   from delivery where due_at <= ?1) as due
                  join account on account.id = due.account
                  join webhook on webhook.account = due.account
-            where number <= ?3 order by due_at, due.id limit ?2";
+            where number <= ?3 order by number, due_at, due.id limit ?2";
         self.read(|tx| tx.all(sql, values![now, limit, of_account], delivery)).await
     }
 

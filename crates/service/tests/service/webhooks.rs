@@ -70,7 +70,11 @@ fn is_signed(report: &Report, secret: &str) -> bool {
 
 /// A task of ada's that has ended.
 pub(crate) async fn end(service: &Service) -> String {
-    let molbox = service.client("ada");
+    end_of(service, "ada").await
+}
+
+async fn end_of(service: &Service, account: &str) -> String {
+    let molbox = service.client(account);
     let system = molbox.system_submit().body_map(|system| system).send().await.unwrap();
     let id = system.system_id.clone();
     molbox.system_cancel().system_id(&id).send().await.unwrap();
@@ -116,4 +120,33 @@ async fn the_end_of_a_task_is_reported_signed_until_somebody_takes_it() {
     let plain =
         service.failing_command(&["account", "webhook", "ada", "--url", "http://example.org/x"]);
     assert!(plain.contains("https"), "{plain}");
+}
+
+#[tokio::test]
+async fn receivers_that_do_not_answer_keep_no_other_account_s_reports_waiting() {
+    let service = Service::start_with(&["worker.python=\"/nonexistent/python\""]);
+    // Their connections are accepted by the machine, and nobody reads them.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", silent.local_addr().unwrap());
+    // More than are sent at once of all accounts together, were each to have its share.
+    for nth in 0..20 {
+        let name = format!("silent{nth}");
+        service.key(&name);
+        service.command(&["account", "webhook", &name, "--url", &url]);
+        for _ in 0..5 {
+            end_of(&service, &name).await;
+        }
+    }
+    let mut hanging = Vec::new();
+    hanging.push(silent.accept().unwrap().0);
+    service.key("ada");
+    let (url, reports) = receiver(&[204]);
+    service.command(&["account", "webhook", "ada", "--url", &url]);
+    end(&service).await;
+    reports.recv_timeout(PATIENCE).unwrap();
+    // Most of the others are on their way, and none has been given up.
+    silent.set_nonblocking(true).unwrap();
+    hanging.extend(std::iter::from_fn(|| silent.accept().ok()).map(|(stream, _)| stream));
+    assert!(hanging.len() >= 20, "{}", hanging.len());
+    assert_eq!(service.sql("select count(*) from delivery").trim(), "100");
 }
