@@ -41,6 +41,11 @@ pub(crate) async fn session_create(call: Call) -> Result<Response, ApiError> {
     let kept = known.as_ref().and_then(|known| known.password.clone());
     let is_right = app.passwords.is_right(password.to_string(), kept.clone()).await?;
     let wrong = || ApiError::not_signed_in("password", "the name or the password is not right");
+    if !is_right {
+        // A name that no account has may be a password in the wrong field.
+        let name = known.as_ref().map(|_| &*account);
+        tracing::warn!(account = name, address = call.address, "a wrong password");
+    }
     let (Some(known), Some(kept), true) = (known, kept, is_right) else { return Err(wrong()) };
     let (token, session) = new_session(&call.app, &call.headers, call.address.clone());
     let row = app.db.start_session(known.account, kept, session, call.deed()).await?;
@@ -136,6 +141,10 @@ pub(super) fn session_of(call: &Call) -> Result<&SessionRow, ApiError> {
     }
 }
 
+/// So many times as many passwords may be tried for an account from all addresses together: who knows a
+/// name keeps its owner out from nowhere but the own address.
+const FROM_ANYWHERE: u32 = 10;
+
 /// Refuses too many tries for a name, and from an address.
 pub(super) fn limit(
     app: &App,
@@ -148,13 +157,16 @@ pub(super) fn limit(
             ApiError::too_many_tries(format!("too many tries to sign in {what}"), wait)
         })
     };
-    if let Some(client) = address.and_then(|address| address.parse().ok()) {
-        let address = format!("address {}", network(client));
-        take(&address, sessions.tries_per_minute_from_address, "came from this address")?;
+    let from = address.and_then(|address| address.parse().ok()).map(network);
+    let from = from.map(|network| network.to_string()).unwrap_or_default();
+    if !from.is_empty() {
+        let most = sessions.tries_per_minute_from_address;
+        take(&format!("address {from}"), most, "came from this address")?;
     }
-    account.map_or(Ok(()), |name| {
-        take(&format!("account {name}"), sessions.tries_per_minute, "were made for this account")
-    })
+    let Some(name) = account else { return Ok(()) };
+    let (most, made) = (sessions.tries_per_minute, "were made for this account");
+    take(&format!("account {name} from {from}"), most, made)?;
+    take(&format!("account {name}"), most.saturating_mul(FROM_ANYWHERE), made)
 }
 
 /// A session that the browser of this request is to have, and its token.

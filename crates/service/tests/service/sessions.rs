@@ -178,6 +178,36 @@ async fn tries_are_limited_by_name_and_by_address() {
 }
 
 #[tokio::test]
+async fn who_tries_passwords_for_an_account_keeps_nobody_out_elsewhere() {
+    let service =
+        Service::start_with(&["sessions.tries_per_minute=2", "proxies=[\"127.0.0.0/8\"]"]);
+    service.key("ada");
+    let tried = async |address: &str| {
+        let request = Browser::new(&service)
+            .request(Method::POST, "/session")
+            .header("x-forwarded-for", address)
+            .json(&json!({ "account": "ada", "password": "a guess" }));
+        request.send().await.unwrap().status().as_u16()
+    };
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(tried("192.0.2.1").await);
+    }
+    statuses.push(tried("192.0.2.2").await);
+    assert_eq!(statuses, [401, 401, 429, 429, 401]);
+    // From all addresses together there are ten times as many, and some that flow in meanwhile.
+    for host in 10..250 {
+        let status = tried(&format!("192.0.2.{host}")).await;
+        if status == 429 {
+            assert!(host >= 27, "{host}");
+            return;
+        }
+        assert_eq!(status, 401, "{host}");
+    }
+    panic!("passwords are tried without end");
+}
+
+#[tokio::test]
 async fn another_origin_gets_nothing_done() {
     let service = Service::start();
     let browser = Browser::of(&service, "ada").await;
