@@ -29,6 +29,7 @@ use crate::finding::LastExamination;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, DATABASE, Folder};
 use crate::hex::{hex, unhex};
+use crate::http::arriving::Arriving;
 use crate::http::page_token::PageTokens;
 use crate::http::rates::Rates;
 use crate::http::room::Room;
@@ -87,6 +88,9 @@ pub(crate) struct App {
     /// Of what is kept in memory already.
     pub(crate) looks: Arc<Slots>,
     pub(crate) turns: Turns,
+    /// Of the streams of an account one looks at a time.
+    pub(crate) watches: Turns,
+    pub(crate) arriving: Arc<Arriving>,
     pub(crate) metrics: Metrics,
     pub(crate) mirror: Mirror,
     /// Who signs people in besides the service itself.
@@ -167,6 +171,8 @@ impl App {
             registrations: Slots::new(config.limits.registrations),
             looks: Slots::new(0),
             turns: Turns::default(),
+            watches: Turns::default(),
+            arriving: Arc::default(),
             metrics: Metrics::new(),
             mirror: Mirror::new(&config.pdb)?,
             oidc: Provider::of(&config.oidc, &secret)?,

@@ -163,6 +163,8 @@ section! {
         body_values: usize = 1_000_000,
         /// Most that request bodies hold in memory at a time, in bytes; those of one account hold half of it. Uploads go to the disk and are not counted.
         bodies_bytes: u64 = 256 << 20,
+        /// Upload links of an account that wait for the registration of their file, at a time; a further one is refused with 429.
+        pending_files: u32 = 1000,
         /// Largest uploaded file, in bytes.
         upload_bytes: u64 = 5 << 30,
         /// Largest file, other than of PDB and trajectories, that can be registered, and largest structure of which atoms can be chosen: these are read whole. In bytes.
@@ -237,7 +239,7 @@ section! {
         idle_hours: u32 = 12,
         /// How long it may last at all, in days.
         days: u32 = 30,
-        /// Passwords that may be tried for an account in a minute; 0 for any number.
+        /// Passwords that may be tried for an account from an address in a minute, and ten times as many from all; 0 for any number.
         tries_per_minute: u32 = 5,
         /// Passwords and invitations that may be tried from an address in a minute; 0 for any number.
         tries_per_minute_from_address: u32 = 20,

@@ -56,6 +56,14 @@ pub(crate) struct Pending {
     pub(crate) max: u64,
 }
 
+/// Why a file that waits for its content was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmade {
+    OverQuota(OverQuota),
+    /// As many wait as may.
+    TooMany,
+}
+
 /// Why a file was not registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unregistered {
@@ -92,17 +100,25 @@ fn file_row(row: &Row<'_>) -> Result<FileRow> {
 }
 
 impl Db {
-    /// Makes a file that waits for its content, in an account that has room for any.
+    /// Makes a file that waits for its content, in an account that has room for any, and has fewer than
+    /// so many that wait.
     pub(crate) async fn create_pending_file(
         &self,
         account: i64,
         file: FileRow,
         max_bytes: u64,
+        most_pending: u32,
         deed: Deed,
-    ) -> Result<Result<(), OverQuota>> {
+    ) -> Result<Result<(), Unmade>> {
         self.write(Scope::Account(account), move |tx| {
             if let Err(over) = has_quota(tx, account, 0, max_bytes)? {
-                return Ok(Err(over));
+                return Ok(Err(Unmade::OverQuota(over)));
+            }
+            let pending = "select count(*) from file where account = ?1 and status = ?2";
+            let pending: i64 =
+                tx.one(pending, values![account, FileStatus::Pending], |row| row.get(0))?;
+            if pending >= i64::from(most_pending) {
+                return Ok(Err(Unmade::TooMany));
             }
             let sql = "
                 insert into file (id, account, name, kind, format, status, created_at)

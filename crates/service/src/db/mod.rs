@@ -47,7 +47,7 @@ use crate::folder::{self, DATABASE, Displaced, Folder};
 pub(crate) use account::{AccountRow, KeyRow, NewKey, NoKey, Unchanged, Used};
 pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
-pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
+pub(crate) use file::{Arrival, FileRow, Pending, Unmade, Unregistered};
 pub(crate) use garbage::UNDER_WAY;
 pub(crate) use hours::{OverHours, Period};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};

@@ -1,6 +1,7 @@
 //! Files: links, registration, listing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::Response;
 use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::upload::take_sent;
 use crate::accounts::link::LIFETIME;
 use crate::app::App;
-use crate::db::{Answer, Deed, FileRow, IdempotentWrite, Once, Unregistered};
+use crate::db::{Answer, Deed, FileRow, IdempotentWrite, Once, Unmade, Unregistered};
 use crate::error::{ApiError, not_ready, stored};
 use crate::excerpt::{Asked, Made};
 use crate::formats::contents::{Reading, contents};
@@ -51,11 +52,19 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         object: None,
         warnings: "[]".to_owned(),
     };
-    let made = app
-        .db
-        .create_pending_file(call.account(), file, app.config.limits.account_bytes, call.deed())
-        .await?;
-    made.map_err(ApiError::over_quota)?;
+    let limits = &app.config.limits;
+    let (max, most) = (limits.account_bytes, limits.pending_files);
+    let made = app.db.create_pending_file(call.account(), file, max, most, call.deed()).await?;
+    made.map_err(|reason| match reason {
+        Unmade::OverQuota(over) => ApiError::over_quota(over),
+        Unmade::TooMany => {
+            let msg = format!(
+                "the account has {most} upload links whose file was not registered, as many as it \
+                 may (limits.pending_files); register these files, or delete them"
+            );
+            ApiError::too_many(msg, Duration::from_secs(60))
+        }
+    })?;
     let expires = app.now() + LIFETIME;
     let upload_url = match app.objects.link(&Key::sent(&id), LIFETIME.unsigned_abs())? {
         Some(direct) => direct.to_string(),

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::db::{Arrival, Deed, OverQuota, Pending};
 use crate::error::ApiError;
 use crate::http::answer::answer;
+use crate::http::arriving::Part;
 use crate::http::body::query_of;
 use crate::http::call::Call;
 use crate::http::connections::{Pace, Visitor};
@@ -70,7 +71,9 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         }
     };
     let max = app.config.limits.account_bytes;
-    let arrived = match write(app, &link, &object, &allowance, request).await {
+    // Given back when the account holds what has arrived.
+    let mut part = app.arriving.part(allowance.account);
+    let arrived = match write(app, &link, &object, &allowance, &mut part, request).await {
         // The key may have been revoked while the last of it arrived.
         Ok(size) => match check_key(app, &link).await {
             // What arrived in a folder that is not in its place has not arrived: the write finds
@@ -138,12 +141,12 @@ pub(crate) async fn take_sent(call: &Call, file_id: &str) -> Result<Option<Key>,
     let copied = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         let mut size = objects.size(&from)?;
-        if size <= allowance.bytes {
+        if size <= allowance.bytes() {
             objects.copy(&from, &to)?;
             // More may have arrived meanwhile; the copy stays what it is.
             size = objects.size(&to)?;
         }
-        if size <= allowance.bytes {
+        if size <= allowance.bytes() {
             return Ok(Ok(size));
         }
         objects.remove(&from)?;
@@ -185,24 +188,37 @@ fn over_quota(over: OverQuota) -> ApiError {
 
 /// How large an upload may be.
 struct Allowance {
-    bytes: u64,
-    /// What the account holds, where that is what leaves no more room.
-    over: Option<OverQuota>,
+    account: i64,
+    largest: u64,
+    /// What the account holds, and may hold; none where it may hold any amount.
+    quota: Option<OverQuota>,
 }
 
 impl Allowance {
     fn of(app: &App, pending: Pending) -> Self {
-        let largest = app.config.largest_upload();
-        let Pending { held, max, .. } = pending;
-        let left = max.saturating_sub(held);
-        if max == 0 || left >= largest {
-            return Self { bytes: largest, over: None };
-        }
-        Self { bytes: left, over: Some(OverQuota { held, max }) }
+        let Pending { account, held, max } = pending;
+        let quota = (max != 0).then_some(OverQuota { held, max });
+        Self { account, largest: app.config.largest_upload(), quota }
+    }
+
+    /// What the account has room for.
+    fn left(&self) -> u64 {
+        self.quota.map_or(u64::MAX, |quota| quota.max.saturating_sub(quota.held))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.largest.min(self.left())
+    }
+
+    /// That the account has no more room beside so many bytes of its other uploads under way.
+    fn refusal_beside(&self, others: u64) -> ApiError {
+        let quota = self.quota.map(|quota| OverQuota { held: quota.held + others, ..quota });
+        quota.map_or_else(|| self.refusal(), over_quota)
     }
 
     fn refusal(&self) -> ApiError {
-        self.over.map_or_else(|| ApiError::too_large(self.bytes), over_quota)
+        let quota = self.quota.filter(|_| self.left() < self.largest);
+        quota.map_or_else(|| ApiError::too_large(self.largest), over_quota)
     }
 }
 
@@ -278,11 +294,13 @@ async fn send(
     }
 }
 
-/// The content of an upload, which ends when its key is no longer good, the disk is full, or the service
-/// ends.
+/// The content of an upload, which ends when its key is no longer good, the disk or the account is full, or
+/// the service ends.
 fn while_allowed<E: std::fmt::Display>(
     app: &App,
     link: &UploadLink<'_>,
+    allowance: &Allowance,
+    part: &mut Part,
     content: impl Stream<Item = Result<Bytes, E>>,
 ) -> impl Stream<Item = Result<Bytes, Stop>> {
     let mut since = 0;
@@ -295,13 +313,17 @@ fn while_allowed<E: std::fmt::Display>(
         next.map(|next| next.map(|it| it.map_err(|error| Stop::Broken(error.to_string()))))
     });
     content.then(move |chunk| {
-        since += chunk.as_ref().map_or(0, Bytes::len);
+        let bytes = chunk.as_ref().map_or(0, Bytes::len);
+        // Of several uploads each has its own limit, and the account one for all.
+        let grown = part.grow(bytes as u64, allowance.left());
+        since += bytes;
         let is_due = since >= LOOK_BYTES;
         if is_due {
             since = 0;
         }
         async move {
             let chunk = chunk?;
+            grown.map_err(|others| Stop::Refused(allowance.refusal_beside(others)))?;
             if is_due {
                 app.check_disk().map_err(Stop::Refused)?;
                 check_key(app, link).await.map_err(Stop::Refused)?;
@@ -317,9 +339,10 @@ async fn write(
     link: &UploadLink<'_>,
     object: &Key,
     allowance: &Allowance,
+    part: &mut Part,
     mut request: Request,
 ) -> Result<u64, ApiError> {
-    let max = allowance.bytes;
+    let max = allowance.bytes();
     let pace = request.extensions().get::<Pace>().cloned();
     let broken = |message: &str| Pace::error_or(pace.as_ref(), || broken(message));
     let media =
@@ -334,14 +357,14 @@ async fn write(
             let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;
             let field = field.ok_or_else(|| broken("the form has no file"))?;
             if field.file_name().is_some() {
-                let content = pin!(while_allowed(app, link, field));
+                let content = pin!(while_allowed(app, link, allowance, part, field));
                 break send(app, object, max, content).await;
             }
         }
     } else {
         let mut content = request.into_body().into_data_stream();
         let received = {
-            let allowed = pin!(while_allowed(app, link, &mut content));
+            let allowed = pin!(while_allowed(app, link, allowance, part, &mut content));
             send(app, object, max, allowed).await
         };
         // For no more than an answer there is time when the service ends.

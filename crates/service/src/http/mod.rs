@@ -1,6 +1,7 @@
 //! What happens to a request before and after its handler, and the connections that it comes by.
 
 pub(crate) mod answer;
+pub(crate) mod arriving;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod connections;

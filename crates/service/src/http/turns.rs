@@ -1,5 +1,5 @@
-//! Requests that name themselves by an `Idempotency-Key`: one at a time for each name, so that one
-//! that is repeated while the first is under way waits for its answer.
+//! One at a time: requests that name themselves by an `Idempotency-Key`, so that one that is repeated
+//! while the first is under way waits for its answer, and looks for the streams of an account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ type Name = (i64, String);
 pub(crate) struct Turns(Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Turns {
-    /// Waits until no request of this name is under way; the next waits until the guard is dropped.
+    /// Waits until none of this name is under way; the next waits until the guard is dropped.
     pub(crate) async fn take(&self, account: i64, key: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);

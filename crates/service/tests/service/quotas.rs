@@ -53,9 +53,9 @@ async fn send(molbox: &Client) -> (u16, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
     let size = atom(1.0).len() as u64;
-    // Three, and not four.
+    // Three, and not four, and a whole one beside most of another.
     let service = Service::start_with(&[
-        &format!("limits.account_bytes={}", 3 * size + size / 2),
+        &format!("limits.account_bytes={}", 4 * size - 10_000),
         "worker.python=\"/bin/false\"",
     ]);
     let molbox = service.client("ada");
@@ -91,7 +91,7 @@ async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
     let message = body["detail"][0]["msg"].as_str().unwrap();
     assert!(
         message.contains(
-            "the account holds 1.1 MB of the 1.2 MB that it may (limits.account_bytes, or"
+            "the account holds 1.1 MB of the 1.4 MB that it may (limits.account_bytes, or"
         ),
         "{message}"
     );
@@ -104,6 +104,40 @@ async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
     assert_eq!(send(&molbox).await.0, 200);
     let counted = service.command(&["check"]);
     assert!(counted.ends_with("0 damaged, 0 orphans"), "{counted}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_under_way_are_held_against_what_their_account_may_hold() {
+    let size = atom(1.0).len() as u64;
+    let service = Service::start_with(&[&format!("limits.account_bytes={}", 2 * size)]);
+    let molbox = service.client("ada");
+    let content = atom(1.0);
+    // Several to one link, of which it comes to hold one.
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let [first, second] =
+        [0, 1].map(|n| SlowUpload::begin(&service, &link.upload_url, &content[..300_000 + n]));
+    let (status, body) = send(&molbox).await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, body["detail"][0]["type"].as_str()), (422, Some("quota")), "{body}");
+    assert_eq!(held(&service, "ada"), 0);
+    assert_eq!(send(&service.client("bob")).await.0, 200, "another account has its own");
+    assert_eq!(first.finish(&content[300_000..]).await, 200);
+    assert_eq!(second.finish(&content[300_001..]).await, 200);
+    assert_eq!(send(&molbox).await.0, 200, "what is under way no more is given back");
+}
+
+#[tokio::test]
+async fn an_account_has_so_many_links_that_wait_for_their_file_and_no_more() {
+    let service = Service::start_with(&["limits.pending_files=2"]);
+    let molbox = service.client("ada");
+    let link = async || molbox.upload_url_create().filetype("pdb").send().await;
+    let first = link().await.unwrap();
+    link().await.unwrap();
+    let error = link().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 429);
+    assert!(error.to_string().contains("limits.pending_files"), "{error}");
+    molbox.file_delete().file_id(&first.file_id).send().await.unwrap();
+    link().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
