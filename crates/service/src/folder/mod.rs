@@ -7,7 +7,7 @@ pub(crate) mod reserve;
 use std::fmt;
 use std::fs::{self, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -95,7 +95,10 @@ pub(crate) fn user_name(users: &str, number: u32) -> Option<String> {
 /// both start its tasks.
 pub(crate) fn lock(data: &Path) -> Result<fs::File> {
     let path = data.join("lock");
-    let file = fs::File::create(&path).with_context(|| format!("write {}", path.display()))?;
+    let mut options = fs::OpenOptions::new();
+    // A link would lead to a file of somebody else's.
+    options.create(true).write(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(&path).with_context(|| format!("write {}", path.display()))?;
     let start = Instant::now();
     loop {
         match file.try_lock() {

@@ -1,6 +1,7 @@
 //! Objects on the local disk: a file for each, below `objects` of the data folder. A folder of them is
 //! adopted by one rename.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -44,10 +45,14 @@ impl Store {
         }
     }
 
-    /// Removes what a service that was killed left unfinished.
+    /// Removes what a service that was killed left unfinished, and nothing else: where the folder is a
+    /// link, something else's things may be in it.
     pub(super) fn clear_unfinished(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.partial)? {
             let entry = entry?;
+            if !is_unfinished(&entry.file_name()) {
+                continue;
+            }
             match entry.file_type()?.is_dir() {
                 true => fs::remove_dir_all(entry.path())?,
                 false => fs::remove_file(entry.path())?,
@@ -372,8 +377,19 @@ impl Stat {
     }
 }
 
+/// Whether a file is called as what is being written: by key, process and number, or as a folder that
+/// is taken over.
+fn is_unfinished(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
+    let mut parts = name.rsplit('.');
+    name.starts_with("adopted-") || (is_number(parts.next()) && is_number(parts.next()))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -399,5 +415,21 @@ mod tests {
         fs::create_dir(objects.partial.join("adopted-0")).unwrap();
         objects.clear_unfinished().unwrap();
         assert_eq!(fs::read_dir(&objects.partial).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_somebody_else_keeps_where_the_folder_leads_to_stays() {
+        let (data, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(elsewhere.path(), data.path().join("partial")).unwrap();
+        fs::write(elsewhere.path().join("thesis.tex"), "all of it").unwrap();
+        fs::create_dir(elsewhere.path().join("photos.2024")).unwrap();
+        let objects = Store::open(data.path()).unwrap();
+        objects.abandon(&Key::task("job_1"), b"half").unwrap();
+        objects.clear_unfinished().unwrap();
+        let left: BTreeSet<String> = fs::read_dir(elsewhere.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(left, ["photos.2024", "thesis.tex"].map(str::to_owned).into());
     }
 }
