@@ -74,7 +74,6 @@ struct Atom {
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    n_frames: u32,
     counts: Vec<i64>,
     n_first: Vec<i64>,
     n_residue_pairs: Vec<i64>,
@@ -112,7 +111,7 @@ impl Task for Search {
             .n_first
             .push(atom_pairs.iter().filter(|pair| self.first.contains(*pair)).count() as i64);
         tally.n_residue_pairs.push(residue_pairs.len() as i64);
-        let now = Episodes::at(tally.n_frames);
+        let now = view.now;
         for pair in residue_pairs {
             tally
                 .residue_pairs
@@ -120,19 +119,16 @@ impl Task for Search {
                 .and_modify(|episodes| episodes.append(now))
                 .or_insert(now);
         }
-        tally.n_frames += 1;
     }
 
     fn append(&self, tally: &mut Tally, next: Tally) {
         for (pair, episodes) in next.residue_pairs {
-            let shifted = episodes.shifted(tally.n_frames);
             tally
                 .residue_pairs
                 .entry(pair)
-                .and_modify(|episodes| episodes.append(shifted))
-                .or_insert(shifted);
+                .and_modify(|before| before.append(episodes))
+                .or_insert(episodes);
         }
-        tally.n_frames += next.n_frames;
         tally.counts.extend(next.counts);
         tally.n_first.extend(next.n_first);
         tally.n_residue_pairs.extend(next.n_residue_pairs);

@@ -3,7 +3,8 @@
 use crate::frames::Frames;
 use crate::table::Column;
 
-/// Frames in which something is there, as runs of frames in a row.
+/// Frames in which something is there, as runs of frames in a row. Frames have their places in the
+/// stride, so that one that is left out ends a run: what was there meanwhile is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Episodes {
     first: u32,
@@ -11,14 +12,41 @@ pub(crate) struct Episodes {
     n_frames: u32,
     n_runs: u32,
     longest: u32,
-    /// Lengths of the first run and of the last.
-    head: u32,
-    tail: u32,
+    /// Runs that something else than an end cuts off: the trajectory ends, or a frame is left out.
+    n_cut: u32,
+    /// The first run and the last.
+    head: Run,
+    tail: Run,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    n_frames: u32,
+    is_cut: bool,
+}
+
+impl Run {
+    /// Both as one.
+    fn joined(self, next: Self) -> Self {
+        Self { n_frames: self.n_frames + next.n_frames, is_cut: self.is_cut || next.is_cut }
+    }
 }
 
 impl Episodes {
-    pub(crate) fn at(frame: u32) -> Self {
-        Self { first: frame, last: frame, n_frames: 1, n_runs: 1, longest: 1, head: 1, tail: 1 }
+    /// A single frame, by its place; cut where the frame before it or the one after it is not
+    /// analysed.
+    pub(crate) fn at(place: u32, is_cut: bool) -> Self {
+        let run = Run { n_frames: 1, is_cut };
+        Self {
+            first: place,
+            last: place,
+            n_frames: 1,
+            n_runs: 1,
+            longest: 1,
+            n_cut: u32::from(is_cut),
+            head: run,
+            tail: run,
+        }
     }
 
     /// Adds later frames, or the last one again.
@@ -27,27 +55,24 @@ impl Episodes {
             return;
         }
         let joins = next.first == self.last + 1;
-        let joined = if joins { self.tail + next.head } else { 0 };
-        self.longest = self.longest.max(next.longest).max(joined);
-        self.head = if joins && self.n_runs == 1 { joined } else { self.head };
-        self.tail = if joins && next.n_runs == 1 { joined } else { next.tail };
+        self.longest = self.longest.max(next.longest);
+        self.n_cut += next.n_cut;
+        if joins {
+            let joined = self.tail.joined(next.head);
+            self.longest = self.longest.max(joined.n_frames);
+            self.n_cut -= u32::from(self.tail.is_cut && next.head.is_cut);
+            self.head = if self.n_runs == 1 { joined } else { self.head };
+            self.tail = if next.n_runs == 1 { joined } else { next.tail };
+        } else {
+            self.tail = next.tail;
+        }
         self.n_runs += next.n_runs - u32::from(joins);
         self.n_frames += next.n_frames;
         self.last = next.last;
     }
 
-    /// The same, `by` frames later.
-    pub(crate) fn shifted(self, by: u32) -> Self {
-        Self { first: self.first + by, last: self.last + by, ..self }
-    }
-
     pub(crate) fn n_frames(&self) -> u32 {
         self.n_frames
-    }
-
-    /// Runs that began before the first frame or end after the last.
-    fn n_cut(&self, last: u32) -> u32 {
-        (u32::from(self.first == 0) + u32::from(self.last == last)).min(self.n_runs)
     }
 
     /// Columns that say how often and how long each of several things is there.
@@ -61,8 +86,7 @@ impl Episodes {
         let occupancies = all.clone().map(|one| f64::from(one.n_frames) / n_analyzed);
         let means =
             all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
-        let last = frames.n_analyzed().saturating_sub(1) as u32;
-        let cut = all.clone().map(|one| i64::from(one.n_cut(last)));
+        let cut = all.clone().map(|one| i64::from(one.n_cut));
         let longest = all.clone().map(|one| interval * f64::from(one.longest));
         vec![
             Column::integers(
@@ -83,8 +107,8 @@ impl Episodes {
             ),
             Column::integers(
                 "censored_episodes",
-                "those of them that the first or the last frame cuts off, so that they are longer \
-                 than they seem",
+                "those of them that the first or the last frame, or one that is left out, cuts \
+                 off, so that they are longer than they seem",
                 cut.collect(),
             ),
             Column::numbers(
@@ -117,10 +141,10 @@ mod tests {
             for (from, to) in [0].iter().chain(&starts).zip(starts.iter().chain(&[30])) {
                 let mut block: Option<Episodes> = None;
                 for frame in frames.iter().filter(|frame| (from..to).contains(frame)) {
-                    let here = Episodes::at(frame - from);
+                    let here = Episodes::at(*frame, [0, 6, 9, 20].contains(frame));
                     block.get_or_insert(here).append(here);
                 }
-                if let Some(block) = block.map(|block| block.shifted(*from)) {
+                if let Some(block) = block {
                     match &mut total {
                         Some(total) => total.append(block),
                         None => total = Some(block),
@@ -129,6 +153,24 @@ mod tests {
             }
             let total = total.unwrap();
             assert_eq!((total.n_frames, total.n_runs, total.longest), (11, 4, 5), "{starts:?}");
+            assert_eq!(total.n_cut, 4, "{starts:?}");
         }
+    }
+
+    #[test]
+    fn a_run_that_is_cut_on_both_sides_counts_once() {
+        let frames = [(3, true), (4, false), (5, true), (8, false)];
+        let mut total = Episodes::at(0, true);
+        frames.iter().for_each(|(place, is_cut)| total.append(Episodes::at(*place, *is_cut)));
+        assert_eq!((total.n_runs, total.n_cut, total.longest), (3, 2, 3));
+    }
+
+    #[test]
+    fn a_frame_again_changes_nothing() {
+        let mut twice = Episodes::at(3, true);
+        for again in [Episodes::at(3, true), Episodes::at(4, false), Episodes::at(4, false)] {
+            twice.append(again);
+        }
+        assert_eq!((twice.n_frames, twice.n_runs, twice.n_cut), (2, 1, 1));
     }
 }

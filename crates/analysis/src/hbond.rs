@@ -267,7 +267,6 @@ impl Sites {
 
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    n_frames: u32,
     counts: Vec<i64>,
     n_bridges: Vec<i64>,
     bonds: FxHashMap<Key, Bond>,
@@ -352,7 +351,7 @@ impl Task for Search {
         bound.clear();
         let is_solvent = matches!(self.request.between, Between::Solvent(..));
         let mut count = 0;
-        let now = Episodes::at(tally.n_frames);
+        let now = view.now;
         let mut add = |key: Key, residues: [u32; 2], distance, angle_deg| {
             count += 1;
             if is_solvent {
@@ -397,21 +396,17 @@ impl Task for Search {
                 bridges.entry(pair).and_modify(|sum| sum.append(bridge)).or_insert(bridge);
             }
         });
-        tally.n_frames += 1;
         tally.counts.push(count);
         tally.n_bridges.push(n_bridges);
     }
 
     fn append(&self, tally: &mut Tally, next: Tally) {
         for (key, bond) in next.bonds {
-            let bond = Bond { episodes: bond.episodes.shifted(tally.n_frames), ..bond };
             tally.bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
         }
         for (pair, bridge) in next.bridges {
-            let bridge = Bridge { episodes: bridge.episodes.shifted(tally.n_frames), ..bridge };
             tally.bridges.entry(pair).and_modify(|sum| sum.append(bridge)).or_insert(bridge);
         }
-        tally.n_frames += next.n_frames;
         tally.counts.extend(next.counts);
         tally.n_bridges.extend(next.n_bridges);
     }

@@ -232,9 +232,10 @@ impl Pass<'_> {
         }
         buffers.resize_with(1, Frame::new);
         let frame = &mut buffers[0];
-        for n in &self.setup.frames.analyzed[analyzed] {
-            self.setup.source.read(self.setup.frames.trajectory, *n, frame)?;
-            self.feed(&View { frame, shifts: &[] }, &mut tallies);
+        let frames = &self.setup.frames;
+        for n in analyzed {
+            self.setup.source.read(frames.trajectory, frames.analyzed[n], frame)?;
+            self.feed(&View { frame, shifts: &[], now: frames.episode(n) }, &mut tallies);
         }
         Ok(Some(tallies))
     }
@@ -273,8 +274,8 @@ impl Pass<'_> {
             }
         }
         shared.pass_on(block + 1, unwrapping);
-        for (frame, shifts) in kept.iter().zip(&shifts) {
-            self.feed(&View { frame, shifts }, &mut tallies);
+        for ((frame, shifts), n) in kept.iter().zip(&shifts).zip(analyzed) {
+            self.feed(&View { frame, shifts, now: frames.episode(n) }, &mut tallies);
         }
         Ok(Some(tallies))
     }

@@ -46,7 +46,8 @@ impl<'a> Setup<'a> {
     pub(crate) fn first_positions(&self, members: &Members) -> Points {
         let mut points = Points::default();
         let shifts = Unwrapping::starting(self.images.clone()).shifts(&self.first);
-        members.positions(&View { frame: &self.first, shifts: &shifts }, &mut points);
+        let view = View { frame: &self.first, shifts: &shifts, now: self.frames.episode(0) };
+        members.positions(&view, &mut points);
         points
     }
 

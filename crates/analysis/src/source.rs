@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cell::{dot, sub};
+use crate::episodes::Episodes;
 use crate::error::Damage;
 use crate::points::{LANES, Points, Weighing, total};
 use crate::read::{Frame, ReadPlan, Series};
@@ -37,6 +38,8 @@ pub(crate) struct View<'a> {
     pub(crate) frame: &'a Frame,
     /// How far to move each tracked molecule, in Å.
     pub(crate) shifts: &'a [[f64; 3]],
+    /// What is there in this frame alone.
+    pub(crate) now: Episodes,
 }
 
 impl Source {

@@ -131,10 +131,12 @@ fn a_hole_in_a_file_is_no_frame() {
     );
 }
 
-/// Tables without the numbers and times of frames, which are others where frames are left out.
+/// Tables without the numbers and times of frames, which are others where frames are left out, and
+/// without episodes, which such frames cut.
 fn values(report: &Report) -> Vec<Vec<Values>> {
     let is_compared = |name: &str| {
-        !["frame", "time_ps", "lifetime_ps", "block_ps"].iter().any(|end| name.ends_with(end))
+        let others = ["frame", "time_ps", "lifetime_ps", "block_ps", "episodes"];
+        !others.iter().any(|end| name.ends_with(end))
     };
     let columns = |table: &Table| {
         table
@@ -341,6 +343,46 @@ fn where_steps_of_time_are_unequal_lifetimes_are_counted_in_frames() {
     assert_eq!(contacts.numbers("longest_lifetime_frames"), Some(&[8.0][..]));
     let blocks = report.tables.iter().find(|table| table.kind == "block_averages").unwrap();
     assert_eq!(blocks.column("block_ps"), None);
+}
+
+#[test]
+fn a_contact_is_not_known_over_damaged_frames_and_its_episodes_end_there() {
+    let params = Params {
+        contact_masks: texts(&["@N @C"]),
+        contact_distance: Some(3.0),
+        skip_damaged_frames: true,
+        ..Params::default()
+    };
+    let topology = THREE_ATOMS.replace("C   ALA A   1", "C   GLY A   2");
+    let topology = temporary("episodes.pdb", topology);
+    let mut nowhere = BOX;
+    nowhere[0] = f32::NAN;
+    // There in all frames: 0 to 190 ps. Columns: frames, episodes, cut off, mean and longest in ps.
+    let found = |damaged: &[i16], stride: f64| {
+        let edges = |nth| if damaged.contains(&nth) { nowhere } else { BOX };
+        let frames: Vec<Vec<u8>> =
+            (0..20_i16).map(|nth| xtc_frame(0, 10.0 * f32::from(nth), edges(nth), &AT)).collect();
+        let trajectory = [temporary("episodes.xtc", frames.concat())];
+        let files = Files { topology: &topology, trajectory: &trajectory, reference: None };
+        let params = Params { downsample_frames: Some(stride), ..params.clone() };
+        let report = analyze_files(&files, &params, &control(&AtomicBool::new(false))).unwrap();
+        let contacts = report.tables.iter().find(|table| table.kind == "contacts").unwrap();
+        let counts = ["frames", "episodes", "censored_episodes"].map(|name| {
+            let Values::Integers(counts) = &contacts.column(name).unwrap().values else {
+                panic!("no counts")
+            };
+            counts[0]
+        });
+        let times = ["mean_lifetime_ps", "longest_lifetime_ps"];
+        (counts, times.map(|name| contacts.numbers(name).unwrap()[0]))
+    };
+    assert_eq!(found(&[], 1.0), ([20, 1, 1], [200.0, 200.0]));
+    assert_eq!(found(&[7, 8, 9, 10], 1.0), ([16, 2, 2], [80.0, 90.0]));
+    assert_eq!(found(&[7], 1.0), ([19, 2, 2], [95.0, 120.0]));
+    assert_eq!(found(&[0, 19], 1.0), ([18, 1, 1], [180.0, 180.0]));
+    assert_eq!(found(&[4, 12], 1.0), ([18, 3, 3], [60.0, 70.0]));
+    // Of every third frame 3 and 12 are read, and 5 is none of them.
+    assert_eq!(found(&[5, 12], 3.0), ([6, 2, 2], [90.0, 120.0]));
 }
 
 #[test]
