@@ -286,6 +286,8 @@ struct Atoms {
     atoms: AtomSet,
     rows: Vec<AtomRow>,
     residues: Vec<ResidueRow>,
+    /// Whether residues of several molecules have the same label, as of a dimer without chains.
+    has_copies: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -304,6 +306,8 @@ struct ResidueRow {
     label: String,
     chain: String,
     author_number: i64,
+    /// As the topology counts it, from 1.
+    molecule: i64,
     /// Its atoms, by their places in the group.
     atoms: Vec<usize>,
 }
@@ -318,6 +322,7 @@ impl Atoms {
                 label: topology.residue_label(idx),
                 chain: topology.chain_id(residue.chain).to_owned(),
                 author_number: residue.number,
+                molecule: 0,
                 atoms: Vec::new(),
             }
         };
@@ -327,6 +332,7 @@ impl Atoms {
             let idx = topology.atom(atom).residue;
             let residue = own.binary_search(&idx).expect("it is that of an atom of the group");
             residues[residue].atoms.push(n);
+            residues[residue].molecule = topology.molecule_of(atom) as i64 + 1;
             rows.push(AtomRow {
                 number: atom as i64 + 1,
                 label: topology.atom_label(atom),
@@ -337,7 +343,8 @@ impl Atoms {
         let atoms = group.atoms.clone();
         let mut groups = vec![TableGroup::new("group", group)];
         groups.extend(fit.map(|fit| TableGroup::new("fit", fit)));
-        Self { groups, atoms, rows, residues }
+        let has_copies = has_copies(&residues);
+        Self { groups, atoms, rows, residues, has_copies }
     }
 
     /// A table by atom, and one by residue if that is something else; without a row if there is no
@@ -362,12 +369,13 @@ impl Atoms {
                 rows.iter().map(|atom| atom.label.clone()).collect(),
             ),
         ];
-        columns.extend(residue_columns(of_atoms));
+        columns.extend(residue_columns(of_atoms.clone()));
         let b_factors = fluctuations.iter().map(|rmsf| b_factor(*rmsf)).collect();
         columns.extend([
             Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations),
             Column::numbers("b_factor_angstrom2", Some("Å²"), "8π²/3 of its square", b_factors),
         ]);
+        columns.extend(self.molecules(of_atoms));
         tables.push(self.table("rmsf", "RMSF of atoms", definition.to_owned(), columns));
         if self.residues.len() < self.rows.len() {
             let reduced = "mean over the atoms of a residue, weighted by mass, or equally where \
@@ -391,6 +399,7 @@ impl Atoms {
                 format!("fluctuation, {reduced}"),
                 means,
             ));
+            columns.extend(self.molecules(residues.iter()));
             tables.push(self.table(
                 "rmsf_by_residue",
                 "RMSF of residues",
@@ -399,6 +408,14 @@ impl Atoms {
             ));
         }
         tables
+    }
+
+    /// The molecules of residues, where their labels do not tell them apart.
+    fn molecules<'a>(&self, residues: impl Iterator<Item = &'a ResidueRow>) -> Option<Column> {
+        let definition = "number of the molecule, counted from 1, as several have residues of the \
+                          same name";
+        let numbers = || residues.map(|residue| residue.molecule).collect();
+        self.has_copies.then(|| Column::integers("molecule", definition, numbers()))
     }
 
     fn table(
@@ -422,6 +439,13 @@ impl Atoms {
         let sum: f64 = weights.iter().zip(atoms).map(|(w, atom)| w * fluctuations[*atom]).sum();
         sum / total
     }
+}
+
+fn has_copies(residues: &[ResidueRow]) -> bool {
+    let mut all: Vec<(&str, i64)> =
+        residues.iter().map(|residue| (residue.label.as_str(), residue.molecule)).collect();
+    all.sort_unstable();
+    all.windows(2).any(|two| two[0].0 == two[1].0 && two[0].1 != two[1].1)
 }
 
 /// The isotropic B-factor of a fluctuation in Å, in Å²: 8π²/3·RMSF².

@@ -34,6 +34,31 @@ fn fold(code: char) -> Fold {
 }
 
 #[test]
+fn residues_of_molecules_without_chains_that_are_alike_are_told_apart() {
+    let without = |line: &str| match line.get(21..22) {
+        Some(chain) if line.starts_with("ATOM") && "AB".contains(chain) => {
+            format!("{} {}\n", &line[..21], &line[22..])
+        }
+        _ => format!("{line}\n"),
+    };
+    let text = std::fs::read_to_string(data("mini.pdb")).unwrap();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without_chains.pdb");
+    std::fs::write(&path, text.lines().map(without).collect::<String>()).unwrap();
+    let params = Params { rmsf_masks: vec![":1-24".to_owned()], ..Params::default() };
+    let with = run(&data("mini.pdb"), &data("mini_md.dcd"), params.clone());
+    let report = run(&path, &data("mini_md.dcd"), params);
+    for (table, n_rows) in report.tables.iter().zip([436, 24]) {
+        let Values::Integers(molecules) = &table.column("molecule").unwrap().values else {
+            panic!()
+        };
+        assert_eq!(molecules.len(), n_rows, "{}", table.kind);
+        assert_eq!(*molecules.first().unwrap(), 1);
+        assert_eq!(molecules.iter().filter(|molecule| **molecule == 2).count(), n_rows / 2);
+    }
+    assert!(with.tables.iter().all(|table| table.column("molecule").is_none()));
+}
+
+#[test]
 fn folds_are_those_of_the_first_frame_or_of_most_that_were_assigned() {
     let structure = Structure::open(&data("helices.pdb")).unwrap();
     let positions: Vec<_> = structure.positions.iter().map(|x| x.map(|x| x as f32)).collect();

@@ -77,12 +77,17 @@ fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
         Some(Values::Integers(of_system)) => Some(of_system),
         _ => None,
     };
+    let molecules = match table.column("molecule").map(|column| &column.values) {
+        Some(Values::Integers(molecules)) => Some(molecules),
+        _ => None,
+    };
     let rows = labels.iter().zip(numbers).enumerate();
     Track::by_chain(
         rows.map(|(row, (label, number))| PlacedResidue {
             label,
             number: *number,
             of_system: of_system.map(|of_system| of_system[row]),
+            molecule: molecules.map(|molecules| molecules[row]),
         }),
         axis,
     )
@@ -97,7 +102,12 @@ pub struct PlacedResidue<'a> {
     pub number: i64,
     /// Number through the whole system, which copies of a chain do not share as they may labels.
     pub of_system: Option<i64>,
+    /// Its molecule, where several have residues of the same label.
+    pub molecule: Option<i64>,
 }
+
+/// A chain, and the molecule of it where several are alike.
+type Part<'a> = (&'a str, Option<i64>);
 
 impl Track {
     /// A row for each chain, by the numbers that residues have in the file; none where residues
@@ -110,9 +120,9 @@ impl Track {
         all.sort_unstable();
         let is_ambiguous = all.windows(2).any(|pair| pair[0] == pair[1]);
         let mut residues = axis.residues.iter();
-        let mut chains: Vec<(&str, Vec<(i64, &AxisResidue)>)> = Vec::new();
+        let mut chains: Vec<(Part<'_>, Vec<(i64, &AxisResidue)>)> = Vec::new();
         let mut last = None;
-        for PlacedResidue { label, number, of_system } in placed {
+        for PlacedResidue { label, number, of_system, molecule } in placed {
             if of_system.is_none() && is_ambiguous {
                 return None;
             }
@@ -126,16 +136,25 @@ impl Track {
                 residue.label == label
                     && of_system.is_none_or(|number| number == residue.number as i64)
             })?;
-            match chains.iter_mut().find(|(chain, _)| *chain == residue.chain) {
+            let part = (residue.chain.as_str(), molecule);
+            match chains.iter_mut().find(|(known, _)| *known == part) {
                 Some((_, of_chain)) => of_chain.push((number, residue)),
-                None => chains.push((&residue.chain, vec![(number, residue)])),
+                None => chains.push((part, vec![(number, residue)])),
             }
         }
         if chains.len() > MAX_TRACKS {
             return None;
         }
-        let tracks: Vec<Self> =
-            chains.into_iter().map(|(_, residues)| Self::of(residues.into_iter())).collect();
+        let tracks: Vec<Self> = chains
+            .into_iter()
+            .map(|((_, molecule), residues)| {
+                let track = Self::of(residues.into_iter());
+                match molecule {
+                    Some(number) => track.named(&number.to_string()),
+                    None => track,
+                }
+            })
+            .collect();
         tracks.iter().any(|track| !track.folds.is_empty()).then_some(tracks)
     }
 }

@@ -579,7 +579,8 @@ pub(crate) fn in_time_unit(mut times: impl Iterator<Item = f64>) -> (&'static st
     if times.any(|time| time.abs() >= LONG_PS) { ("ns", 1000.0) } else { ("ps", 1.0) }
 }
 
-/// Fluctuations along the chains, a line for each chain.
+/// Fluctuations along the chains, a line for each chain, or for each molecule of one where several
+/// have the same residues.
 fn fluctuations(table: &Table) -> Option<Figure> {
     let values = table.numbers("rmsf_angstrom")?;
     let chains = texts(table.column("chain")?)?;
@@ -593,25 +594,27 @@ fn fluctuations(table: &Table) -> Option<Figure> {
         return None;
     }
     let along = if has_several { numbers(table.column("atom")?)? } else { residues };
-    let mut lines: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
+    let molecules = molecules(table, labels);
+    let parts: Vec<Part<'_>> = chains.iter().map(String::as_str).zip(molecules).collect();
+    let mut lines: Vec<(Part<'_>, Vec<(f64, f64)>)> = Vec::new();
     for (n, point) in along.iter().copied().zip(values.iter().copied()).enumerate() {
-        match lines.iter_mut().find(|(chain, _)| *chain == chains[n]) {
+        match lines.iter_mut().find(|(part, _)| *part == parts[n]) {
             Some((_, points)) => {
                 // Where residues are missing, and where a chain comes back, the line ends.
                 let is_next =
                     points.last().is_some_and(|last| (0.0..=1.0).contains(&(point.0 - last.0)));
-                if !is_next || chains[n - 1] != chains[n] {
+                if !is_next || parts[n - 1] != parts[n] {
                     points.push((f64::NAN, f64::NAN));
                 }
                 points.push(point);
             }
-            None => lines.push((&chains[n], vec![point])),
+            None => lines.push((parts[n], vec![point])),
         }
     }
     let is_alone = lines.len() == 1;
     let lines: Vec<Line> = lines
         .into_iter()
-        .map(|(chain, points)| Line { name: (!is_alone).then(|| chain_name(chain)), points })
+        .map(|(part, points)| Line { name: (!is_alone).then(|| part_name(part)), points })
         .collect();
     let mut panels: Vec<Panel> = lines.chunks(MAX_LINES).map(fluctuation_panel).collect();
     let mut subtitle = subtitle(table);
@@ -630,8 +633,33 @@ fn fluctuations(table: &Table) -> Option<Figure> {
     })
 }
 
-fn chain_name(chain: &str) -> String {
-    if chain.is_empty() { "no chain".to_owned() } else { format!("chain {chain}") }
+/// A chain, and the molecule of it that a line is of.
+type Part<'a> = (&'a str, Option<i64>);
+
+/// The molecule of each row where residues of several are alike; none of a single residue, as an ion
+/// is.
+fn molecules(table: &Table, labels: &[String]) -> Vec<Option<i64>> {
+    let Some(Values::Integers(numbers)) = table.column("molecule").map(|column| &column.values)
+    else {
+        return vec![None; labels.len()];
+    };
+    let rows: Vec<_> = labels.iter().map(|label| residue(label)).zip(numbers).collect();
+    let mut molecules = Vec::with_capacity(rows.len());
+    for of_one in rows.chunk_by(|a, b| a.1 == b.1) {
+        let (first, number) = of_one[0];
+        let has_several = of_one.iter().any(|(label, _)| *label != first);
+        molecules.extend(of_one.iter().map(|_| has_several.then_some(*number)));
+    }
+    molecules
+}
+
+fn part_name((chain, molecule): Part<'_>) -> String {
+    match (chain, molecule) {
+        ("", Some(number)) => format!("molecule {number}"),
+        (chain, Some(number)) => format!("chain {chain}, molecule {number}"),
+        ("", None) => "no chain".to_owned(),
+        (chain, None) => format!("chain {chain}"),
+    }
 }
 
 fn fluctuation_panel(lines: &[Line]) -> Panel {

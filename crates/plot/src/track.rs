@@ -51,6 +51,12 @@ impl Track {
         track
     }
 
+    /// The same, all of it called this.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.spans.iter_mut().for_each(|span| name.clone_into(&mut span.name));
+        self
+    }
+
     /// Where one chain ends and another begins.
     pub(crate) fn boundaries(&self) -> impl Iterator<Item = f64> {
         let next = self.spans.windows(2).filter(|two| two[0].name != two[1].name);

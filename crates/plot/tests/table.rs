@@ -80,6 +80,24 @@ fn one_atom_per_residue_is_drawn_over_residue_numbers_by_chain() {
 }
 
 #[test]
+fn molecules_without_chains_that_are_alike_have_a_line_each() {
+    let labels = ["ALA1@CA", "GLY2@CA", "ALA1@CA", "GLY2@CA", "NA3@NA", "NA4@NA"];
+    let numbers = [1, 2, 1, 2, 3, 4];
+    let rows = labels.iter().zip(numbers).zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let rows: Vec<_> = rows.map(|((label, number), rmsf)| (*label, "", number, rmsf)).collect();
+    let alike = rmsf("rmsf", &rows);
+    assert_eq!(Figure::of(&alike).unwrap().panels[0].lines.len(), 1, "nothing tells them apart");
+    let molecule = column("molecule", None, Values::Integers(vec![1, 1, 2, 2, 3, 4]));
+    let columns = alike.columns.iter().cloned().chain([molecule]).collect();
+    let figure = Figure::of(&Table { columns, ..alike }).unwrap();
+    let lines = &figure.panels[0].lines;
+    let names: Vec<_> = lines.iter().map(|line| line.name.as_deref()).collect();
+    assert_eq!(names, [Some("molecule 1"), Some("molecule 2"), Some("no chain")]);
+    assert_eq!(lines[1].points, [(1.0, 3.0), (2.0, 4.0)]);
+    assert_eq!(lines[2].points, [(3.0, 5.0), (4.0, 6.0)], "ions are molecules of a residue each");
+}
+
+#[test]
 fn several_atoms_of_each_residue_are_left_to_the_table_by_residue() {
     let of_atoms: Vec<(String, i64)> =
         (1..=4).flat_map(|n| ["N", "CA"].map(|atom| (format!("A:ALA{n}@{atom}"), n))).collect();

@@ -80,6 +80,29 @@ fn contacts() -> Table {
 }
 
 #[test]
+fn molecules_without_chains_that_are_alike_have_a_row_each() {
+    let mut axis = axis();
+    axis.residues.iter_mut().for_each(|residue| {
+        residue.label = format!(":{}", residue.label.split_once(':').expect("it has a chain").1);
+        residue.chain.clear();
+    });
+    let numbers = [11, 12, 13, 15, 16, 11, 12, 13, 14, 15];
+    let residues = &axis.residues[..10];
+    let columns = vec![
+        integers("residue", (1..=10).collect()),
+        texts("name", residues.iter().map(|it| it.label.clone()).collect()),
+        texts("chain", vec![String::new(); 10]),
+        integers("residue_number", numbers.to_vec()),
+        column("rmsf_angstrom", Values::Numbers(vec![1.0; 10])),
+        integers("molecule", vec![1, 1, 1, 1, 1, 4, 4, 4, 4, 4]),
+    ];
+    let figure = Figure::along(&table("rmsf_by_residue", columns), &axis).expect("a figure");
+    let names: Vec<_> = figure.tracks.iter().map(|track| track.spans[0].name.as_str()).collect();
+    assert_eq!(names, ["1", "4"]);
+    assert_eq!(figure.tracks[1].folds[0].range, (11.5, 14.5));
+}
+
+#[test]
 fn each_chain_has_a_row_by_the_numbers_of_the_file() {
     let axis = axis();
     let figure = Figure::along(&fluctuations(&axis), &axis).unwrap();

@@ -112,6 +112,7 @@ pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(St
                 label: &residue.label,
                 number: residue.number as i64,
                 of_system: residue.of_system,
+                molecule: None,
             });
             let figure = Figure {
                 tracks: Track::by_chain(measured, axis).unwrap_or_default(),
