@@ -6,14 +6,15 @@ use crate::figure::Figure;
 use crate::paths::{Drawn, Group};
 use crate::{layout, paths, pdf, svg};
 
-/// Pixels of a PNG for each unit of length of the SVG, so that it is sharp on paper and on screens
-/// of today.
-const SCALE: u32 = 2;
+/// Pixels of a PNG for each unit of length of the SVG: 347 to the inch in print, where journals ask
+/// for 300 at least. Twice as many as units, as there once were, are 278.
+const SCALE: f64 = 2.5;
 
 impl Figure {
-    /// The figure as SVG. Its texts are texts, in `DejaVu Sans` or what the viewer has instead.
+    /// The figure as SVG, of its size in print. Its texts are texts, in `DejaVu Sans` or what the
+    /// viewer has instead.
     pub fn svg(&self) -> String {
-        svg::draw(&layout::Layout::of(self))
+        svg::draw(&layout::Layout::of(self), self.width.mm())
     }
 
     /// The figure as PDF, a page of its size in print, its texts as outlines.
@@ -21,11 +22,11 @@ impl Figure {
         pdf::draw(&layout::Layout::of(self), &self.title, self.width.mm())
     }
 
-    /// The figure as PNG, opaque: the SVG in twice as many pixels each way.
+    /// The figure as PNG, opaque, with more than 300 pixels to the inch in print.
     pub fn png(&self) -> Vec<u8> {
         let layout = layout::Layout::of(self);
         let [width, height] =
-            [layout.width, layout.height].map(|length| SCALE * length.ceil() as u32);
+            [layout.width, layout.height].map(|length| (SCALE * length).ceil() as u32);
         let mut pixels = Pixmap::new(width, height).expect("a figure has an extent");
         pixels.fill(Color::WHITE);
         for group in paths::groups(&layout) {
@@ -38,7 +39,7 @@ impl Figure {
             .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]])
             .collect();
         let per_metre = f64::from(width) / self.width.mm() * 1000.0;
-        encode(width, height, per_metre as u32, &colours)
+        encode(width, height, per_metre.round() as u32, &colours)
             .expect("nothing fails that is written to memory")
     }
 }

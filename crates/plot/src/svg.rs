@@ -11,11 +11,13 @@ pub(crate) const DOT_RADIUS: f64 = 2.6;
 /// Of a dashed line: what is drawn, and what is free.
 pub(crate) const DASHES: [f32; 2] = [4.0, 4.0];
 
-pub(crate) fn draw(layout: &Layout) -> String {
+/// A picture as wide as this in print, in mm, whose units of length are those of the layout.
+pub(crate) fn draw(layout: &Layout, width_mm: f64) -> String {
     let Layout { width, height, description, shapes, .. } = layout;
+    let height_mm = width_mm * height / width;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'{FAMILY}', Verdana, \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width_mm}mm\" \
+         height=\"{height_mm:.2}mm\" viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'{FAMILY}', Verdana, \
          sans-serif\">\n\
          <title>{}</title>\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
         escaped(description)

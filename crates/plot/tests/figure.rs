@@ -5,10 +5,11 @@ use molbox_plot::{Band, Figure, Line, Map, Panel, Width};
 use roxmltree::{Document, Node};
 
 /// Units of length of the SVG are so many pixels of the PNG.
-const SCALE: f64 = 2.0;
+const SCALE: f64 = 2.5;
 
 struct Picture {
     width: usize,
+    per_metre: u32,
     pixels: Vec<[u8; 3]>,
 }
 
@@ -19,7 +20,9 @@ impl Picture {
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         reader.next_frame(&mut pixels).unwrap();
         let pixels = pixels.as_chunks().0.to_vec();
-        Self { width: reader.info().width as usize, pixels }
+        let png::Info { width, pixel_dims, .. } = reader.info();
+        let per_metre = pixel_dims.map_or(0, |dimensions| dimensions.xppu);
+        Self { width: *width as usize, per_metre, pixels }
     }
 
     fn at(&self, x: usize, y: usize) -> [u8; 3] {
@@ -66,6 +69,14 @@ fn areas(svg: &str) -> Vec<[f64; 4]> {
         .descendants()
         .filter(|node| node.has_tag_name("svg") && node.attribute("x").is_some());
     nested.map(|node| ["x", "y", "width", "height"].map(|name| number(node, name))).collect()
+}
+
+/// Width and height of the SVG in its own units.
+fn view_box(svg: &str) -> [f64; 2] {
+    let document = Document::parse(svg).unwrap();
+    let numbers = document.root_element().attribute("viewBox").unwrap().split(' ');
+    let numbers: Vec<f64> = numbers.map(|number| number.parse().unwrap()).collect();
+    [numbers[2], numbers[3]]
 }
 
 fn number(node: Node<'_, '_>, name: &str) -> f64 {
@@ -123,8 +134,29 @@ fn png_and_svg_show_the_same_points() {
         let [r, _, b] = picture.at((x * SCALE) as usize, (y * SCALE) as usize);
         assert!(b > r.saturating_add(60), "no curve at {x}, {y}");
     }
-    let root = Document::parse(&svg).unwrap();
-    assert_eq!(number(root.root_element(), "width") * SCALE, picture.width as f64);
+    assert_eq!(view_box(&svg)[0] * SCALE, picture.width as f64);
+}
+
+#[test]
+fn pictures_have_the_size_that_they_have_in_print_and_pixels_enough_for_it() {
+    let double = figure(vec![panel(spiky(50)), panel(spiky(70))]);
+    let single = Figure { width: Width::Single, ..double.clone() };
+    for (figure, mm) in [(double, 183.0), (single, 89.0)] {
+        let svg = figure.svg();
+        let document = Document::parse(&svg).unwrap();
+        let [width, height] = ["width", "height"].map(|name| {
+            let length = document.root_element().attribute(name).unwrap();
+            length.strip_suffix("mm").unwrap().parse::<f64>().unwrap()
+        });
+        let units = view_box(&svg);
+        assert_eq!(width, mm);
+        assert!((height / width - units[1] / units[0]).abs() < 1e-3, "{height} mm, {units:?}");
+        let picture = Picture::of(&figure);
+        let per_inch = picture.width as f64 / (mm / 25.4);
+        assert!(per_inch > 300.0, "{per_inch} pixels to the inch");
+        let written = f64::from(picture.per_metre) * 0.0254;
+        assert!((written - per_inch).abs() < 0.1, "{written} for {per_inch}");
+    }
 }
 
 #[test]
@@ -324,9 +356,8 @@ fn a_pdf_is_as_wide_as_the_columns_of_journals_and_has_each_curve() {
         let [width, height] = page_mm(&pdf);
         assert!((width - mm).abs() < 0.01, "{width} mm");
         let svg = figure.svg();
-        let root = Document::parse(&svg).unwrap();
-        let of = |name| number(root.root_element(), name);
-        assert!((height / width - of("height") / of("width")).abs() < 1e-3);
+        let units = view_box(&svg);
+        assert!((height / width - units[1] / units[0]).abs() < 1e-3);
         let drawn = operators(&pdf);
         assert_eq!(drawn.matches("\nW\n").count(), 2, "each panel is cut off at its edges");
         // The first curve's blue, and a line to each of its points but the first.
@@ -364,7 +395,7 @@ fn figures_of_one_column_keep_within_it_and_have_texts_of_the_same_size() {
         };
         assert_eq!(sizes(&narrow), sizes(&figure));
         let picture = Picture::of(&narrow);
-        assert_eq!(picture.width, 972);
+        assert_eq!(picture.width, 1215);
         let height = picture.pixels.len() / picture.width;
         let is_edge = |n: &usize| {
             let (x, y) = (n % picture.width, n / picture.width);
