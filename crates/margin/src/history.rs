@@ -47,6 +47,17 @@ pub(crate) struct History {
     pub(crate) n_floored: usize,
 }
 
+/// A return that is large by the volatility of its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extreme {
+    /// Dates that have one.
+    pub(crate) n_dates: usize,
+    pub(crate) ticker: usize,
+    pub(crate) date: Date,
+    /// How many times the volatility it is.
+    pub(crate) times: f64,
+}
+
 struct Calibrated {
     tile: Tile,
     n_shocks: Vec<usize>,
@@ -168,6 +179,28 @@ impl History {
             violations.add(Place::Settings, &[], error);
         }
         if violations.is_empty() { Ok(pool) } else { Err(violations.into_error()) }
+    }
+
+    /// The largest return of a pool by the volatility that was forecast for its day, if that is
+    /// more than `most` times, and on how many dates there is such a one.
+    pub(crate) fn extreme(&self, request: &Request, pool: &[u32], most: f64) -> Option<Extreme> {
+        let mut largest: Option<Extreme> = None;
+        let mut n_dates = 0;
+        for row in pool {
+            let places = self.places.iter().enumerate();
+            let held = places.filter(|(ticker, _)| request.book.tickers[*ticker].net != 0.0);
+            let times = held.map(|(ticker, &(tile, lane))| {
+                (self.tiles[tile].shocks[*row as usize].z[lane].abs(), ticker)
+            });
+            let Some((times, ticker)) = times.reduce(|a, b| if b.0 > a.0 { b } else { a }) else {
+                continue;
+            };
+            n_dates += usize::from(times > most);
+            if times > largest.as_ref().map_or(most, |largest| largest.times) {
+                largest = Some(Extreme { n_dates, ticker, date: self.date(*row), times });
+            }
+        }
+        largest.map(|largest| Extreme { n_dates, ..largest })
     }
 
     /// The days of a time of stress to draw from.

@@ -11,7 +11,7 @@ use crate::Date;
 use crate::book::{Held, Valued};
 use crate::check::{Place, ValueError, Violations};
 use crate::error::Error;
-use crate::history::{History, Kind};
+use crate::history::{Extreme, History, Kind};
 use crate::model::{Measure, Model};
 use crate::report::{Report, Row, Scenario, Settings, Simulation, Stress, Summary};
 use crate::request::Request;
@@ -33,6 +33,10 @@ const ROUNDING: f64 = 1e-9;
 
 /// With fewer days of stress, about a month, the report has a warning.
 const FEW_STRESS_DAYS: usize = 20;
+
+/// A return in the pool of more volatilities than this leads to a warning: that of 1987-10-19 had
+/// about 20, and what has more is of a price that hardly moved before.
+const MOST_VOLATILITIES: f64 = 50.0;
 
 /// Factors on volatilities without a warning: percentages and slips of the decimal point are beyond.
 const USUAL_MULTIPLIERS: RangeInclusive<f64> = 0.1..=10.0;
@@ -79,6 +83,8 @@ impl Request {
             None => None,
         };
         let mut warnings = self.warnings(date, pool.len(), &outcome);
+        let extreme = history.extreme(self, &pool, MOST_VOLATILITIES);
+        warnings.extend(extreme.map(|extreme| self.of_no_volatility(&extreme, pool.len())));
         if history.n_floored > 0 {
             warnings.push(format!(
                 "the volatility floor holds for {} of {}",
@@ -131,6 +137,21 @@ impl Request {
             losses: self.wanted.losses.then_some(outcome.losses),
             warnings,
         })
+    }
+
+    /// A warning of a margin that is made of quotients by next to nothing.
+    fn of_no_volatility(&self, extreme: &Extreme, n_pool_dates: usize) -> String {
+        let Extreme { n_dates, ticker, date, times } = extreme;
+        format!(
+            "on {n_dates} of {} in the pool a price moved by more than {MOST_VOLATILITIES} times \
+             the volatility forecast for the day, {} on {date} by {times:.0} times: a forecast \
+             from {} that hardly moved is next to nothing, and the margin that follows from it \
+             does not measure the risk; give a longer volatilityLookbackDays, or look at such \
+             dates and exclude them",
+            counted(n_pool_dates, "historical date"),
+            self.contract(&self.book.tickers[*ticker]).ticker,
+            counted(self.model.lookback, "daily return"),
+        )
     }
 
     fn settings(&self) -> Settings {

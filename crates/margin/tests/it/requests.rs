@@ -333,3 +333,19 @@ fn a_lookback_that_is_longer_than_the_data_is_shortened_with_a_warning() {
     let expected = format!("only {n_returns} daily returns of XEQ1 for its volatility");
     assert_eq!(warnings(n_returns as u32 + 1), [expected]);
 }
+
+#[test]
+fn a_margin_that_rests_on_next_to_no_volatility_is_warned_of() {
+    let warnings = |days: u32, position| {
+        let fields = json!({ "volatilityLookbackDays": days });
+        report(&with(job(&[("XEQ1", position)]), fields)).warnings
+    };
+    // One return is no estimate: some are as good as nothing, and the next is many times that.
+    let found = warnings(1, 1.0);
+    let [warning] = &found[..] else { panic!("{found:?}") };
+    assert!(warning.contains(" in the pool a price moved by more than 50 times"), "{warning}");
+    assert!(warning.contains(", XEQ1 on 20") && warning.contains(" from 1 daily return "));
+    assert_eq!(warnings(250, 1.0), [""; 0]);
+    assert_eq!(warnings(20, 1.0), [""; 0]);
+    assert_eq!(warnings(1, 0.0), [""; 0], "nothing is calculated with it");
+}
