@@ -165,7 +165,7 @@ pub(super) fn backtest(backtest: &Backtest, currency: &str) -> Figure {
         title: "Margins and the losses that followed".to_owned(),
         subtitle: format!(
             "{} of {} losses over {} were above the value at risk, {:.1} expected; \
-             Kupiec p = {:.3}, Christoffersen p = {:.3}",
+             coverage (Kupiec) p = {:.3}, conditional coverage (Christoffersen) p = {:.3}",
             coverage.exceedances,
             coverage.n_days,
             counted(backtest.horizon_days, "day"),
