@@ -40,7 +40,7 @@ impl Figure {
             "ramachandran" => angles(table, ["phi_deg", "psi_deg"], ["φ", "ψ"]),
             "side_chain_map" => angles(table, ["chi1_deg", "chi2_deg"], ["χ1", "χ2"]),
             "contacts" => residue_pairs(table, "occupancy", "occupancy"),
-            "native_contacts" => residue_pairs(table, "soft_fraction", "fraction of contacts"),
+            "native_contacts" => residue_pairs(table, "soft_fraction", "soft fraction of contacts"),
             "rdf" => profile(table, 0, "distance", "Å"),
             "density" => profile(table, 0, "from the centre", "Å"),
             "principal_components" => profile(table, 0, "component", ""),
