@@ -238,6 +238,9 @@ const HBONDS: &str = "hbonds";
 /// The field by which it does so.
 const CRITERION: &str = "hbond_criterion";
 
+/// The field that names other atoms than the solute.
+const BONDED: &str = "hbond_masks";
+
 impl<B> Flags<B> {
     /// Fields that come from elsewhere, and were looked at there.
     pub(crate) fn of(fields: Value) -> Self {
@@ -252,6 +255,16 @@ impl<B> Flags<B> {
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.fields == json!({}) && !self.hbonds
+    }
+
+    /// What is to be known of flags that have no effect in a request, where one asks for bonds of
+    /// the solute and another for those of other atoms.
+    pub(crate) fn without_effect(&self, request: &Value) -> Option<&'static str> {
+        let names_atoms = request[BONDED].as_array().is_some_and(|masks| !masks.is_empty());
+        (self.hbonds && names_atoms).then_some(
+            "`--hbonds` has no effect beside `--hbond`, whose atoms take the place of the solute: \
+             for both, name the solute with another `--hbond`, as `--hbond '!:HOH'`",
+        )
     }
 
     /// Puts the fields over those of a request.
@@ -270,7 +283,7 @@ fn asks_for_bonds(schema: &str) -> bool {
 
 fn hbonds() -> Arg {
     let help = "Hydrogen bonds of the solute, by 3 Å and 135° unless the flags below say otherwise; \
-                `--hbond` names other atoms";
+                `--hbond` names other atoms in place of it";
     Arg::new(HBONDS).long(HBONDS).help(help).action(ArgAction::SetTrue)
 }
 

@@ -67,6 +67,9 @@ impl Body for Analysis {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
     let mut body = json!({});
     arguments.analysis.over(&mut body);
+    if let Some(warning) = arguments.analysis.without_effect(&body) {
+        context.output.warning(warning);
+    }
     let request = request::check::<Analysis>(&body)?;
     let params = Params {
         downsample_frames: request.downsample_frames.map(molbox::Finite::get),

@@ -706,6 +706,22 @@ fn hydrogen_bonds_are_asked_for_with_any_criterion() {
 }
 
 #[test]
+fn bonds_of_the_solute_that_other_atoms_take_the_place_of_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = repository().join("crates/analysis/tests/data");
+    let warned = |flags: &[&str]| {
+        let mut command = molbox(folder.path(), &["analyze", "--json"]);
+        command.args(["mini_md.dcd", "mini_md.cif"].map(|name| data.join(name))).args(flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap().contains("`--hbonds` has no effect")
+    };
+    assert!(warned(&["--hbonds", "--hbond", ":1-5 :6-12"]));
+    assert!(!warned(&["--hbonds"]));
+    assert!(!warned(&["--hbond-angle", "135", "--hbond", ":1-5 :6-12"]));
+}
+
+#[test]
 fn hydrogen_bonds_are_asked_for_alike_wherever_analyses_are() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("own.yaml"), "hbond_criterion: wernet_nilsson\n").unwrap();
