@@ -66,6 +66,10 @@ pub(crate) fn prepare<'a>(
     let first = first_frame(trajectory, &source, request)?;
     source.needs_cell = first.cell().is_some();
     skipped.needs_cell = source.needs_cell;
+    if !source.needs_cell {
+        // Nothing is in another periodic image where there are none.
+        warnings.retain(|warning| !matches!(warning, Warning::SeveralMolecules { .. }));
+    }
     let range = request.frames;
     let n_threads = control.n_threads.get();
     let left_out = match request.damaged {

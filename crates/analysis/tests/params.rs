@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use common::{data, dcd};
+use common::{data, dcd, frames};
 use molbox_analysis::{
     AtomSet, Control, Error, Files, Frame, InvalidParams, Params, Report, Series, Structure,
     Trajectory, Values, ViolationKind, Warning, analyze_files,
@@ -178,6 +178,17 @@ fn what_several_analyses_have_in_common_is_warned_of_once() {
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("@CA has atoms of 2 molecules"), "{warnings:?}");
     assert!(warnings[1].contains("of @CA the molecule of B:SER0@N is written apart"));
+}
+
+#[test]
+fn nothing_is_said_of_periodic_images_where_there_are_none() {
+    let frames = frames(&data("mini_md.dcd")).into_iter().take(3);
+    let frames: Vec<_> = frames.map(|(_, positions)| (None, positions)).collect();
+    let trajectory = [dcd("without_cell.dcd", &frames)];
+    let params = Params { rmsf_masks: texts(&[":1-24@CA"]), ..Params::default() };
+    let report = analyzed(&trajectory, &params).unwrap();
+    let texts: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
+    assert!(!texts.iter().any(|text| text.contains("periodic image")), "{texts:?}");
 }
 
 #[test]
