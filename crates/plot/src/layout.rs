@@ -6,7 +6,7 @@ use molbox_analysis::Fold;
 
 use crate::envelope::envelope;
 use crate::map::{Grid, LEVELS};
-use crate::text::{shortened, width, wrapped};
+use crate::text::{shortened, titled, width, wrapped};
 use crate::ticks::{Ticks, power};
 use crate::{Band, Figure, Map, Panel, States, Stretch, Track, Width};
 
@@ -18,6 +18,8 @@ const LABEL: f64 = 15.0;
 const SMALL: f64 = 13.0;
 /// From one line of small text to the next.
 const LINE: f64 = 19.0;
+/// Lines that the title of a vertical axis has at most.
+const TITLE_LINES: usize = 2;
 const BETWEEN_PANELS: f64 = 20.0;
 /// Of a tick, and from it to its number.
 const TICK: f64 = 5.0;
@@ -159,9 +161,11 @@ impl Layout {
         let states = figure.states.as_ref().map(|states| (states, states_axis(states)));
         let widest = y_axes.iter().chain(states.as_ref().map(|(_, axis)| axis));
         let widest = widest.map(Axis::widest).fold(0.0, f64::max);
-        let left = MARGIN + LABEL + 12.0 + widest + TICK + 4.0;
+        let titles = y_axes.iter().map(|axis| axis.titled(panel_height + BETWEEN_PANELS).len());
+        let n_lines = titles.max().unwrap_or(1).max(1);
+        let left = left_of(n_lines, widest);
         let x_axis = x_axis(figure, right - left);
-        let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
+        let mut sheet = Sheet { shapes: Vec::new(), left, right, n_lines, y: MARGIN };
         sheet.titles(figure);
         for (n, (panel, y_axis)) in figure.panels.iter().zip(&y_axes).enumerate() {
             sheet.legend(figure, panel);
@@ -183,13 +187,13 @@ impl Layout {
     fn of_map(figure: &Figure, map: &Map) -> Self {
         let right = right_of(figure);
         let y_axis = |side| exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, side);
-        let left = MARGIN + LABEL + 12.0 + y_axis(MAP).widest() + TICK + 4.0;
+        let left = left_of(1, y_axis(MAP).widest());
         let scale = exact_axis(map.range(), &map.label, &map.unit, false, MAP);
         let before_scale = before_scale(figure);
         let beside = before_scale + SCALE_WIDTH + TICK + 4.0 + scale.widest() + 10.0 + LABEL;
         let side = MAP.min(right - left - beside);
         let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, side);
-        let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
+        let mut sheet = Sheet { shapes: Vec::new(), left, right, n_lines: 1, y: MARGIN };
         sheet.titles(figure);
         sheet.map(figure, map, side, &x_axis, &y_axis(side));
         sheet.laid_out(figure)
@@ -198,6 +202,11 @@ impl Layout {
 
 fn width_of(figure: &Figure) -> f64 {
     (UNITS_PER_MM * figure.width.mm()).round()
+}
+
+/// Where the panels start, beside titles of so many lines and the widest number.
+fn left_of(n_lines: usize, widest: f64) -> f64 {
+    MARGIN + LABEL + LINE * (n_lines - 1) as f64 + 12.0 + widest + TICK + 4.0
 }
 
 /// Where the panels end.
@@ -216,6 +225,8 @@ struct Sheet {
     /// Where the panels start, and end.
     left: f64,
     right: f64,
+    /// Lines of the title of a vertical axis, at most.
+    n_lines: usize,
     /// How far down it is filled.
     y: f64,
 }
@@ -339,8 +350,7 @@ impl Sheet {
         {
             self.line(from, to, INK, 1.2);
         }
-        let at = (MARGIN + 0.8 * LABEL, area.top + height / 2.0);
-        self.upright(at, &y_axis.label, height + BETWEEN_PANELS);
+        self.y_title(&y_axis.titled(height + BETWEEN_PANELS), area.top + height / 2.0);
         self.y = bottom + BETWEEN_PANELS;
         if is_last {
             self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
@@ -376,7 +386,7 @@ impl Sheet {
             self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
             self.text((x, bottom + TICK + 4.0 + SMALL), label, SMALL, INK, Anchor::Middle);
         }
-        self.upright((MARGIN + 0.8 * LABEL, area.top + side / 2.0), &y_axis.label, side);
+        self.y_title(&titled(&y_axis.label, LABEL, side, 1), area.top + side / 2.0);
         self.scale(map, area, before_scale(figure));
         self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
         let label = shortened(&x_axis.label, LABEL, side);
@@ -399,7 +409,9 @@ impl Sheet {
             self.text(at, label, SMALL, INK, Anchor::Start);
         }
         let at = (right + TICK + 4.0 + axis.widest() + 10.0 + LABEL, area.top + area.height / 2.0);
-        self.upright(at, &axis.label, area.height);
+        for title in titled(&axis.label, LABEL, area.height, 1) {
+            self.upright(at, title);
+        }
     }
 
     /// A map of states, with lines between chains and the names of these to the right.
@@ -427,7 +439,8 @@ impl Sheet {
                 self.text(at, name, SMALL, INK, Anchor::Start);
             }
         }
-        self.upright((MARGIN + 0.8 * LABEL, area.top + 0.5 * area.height), &y_axis.label, STATES);
+        let title = titled(&y_axis.label, LABEL, STATES, 1);
+        self.y_title(&title, area.top + 0.5 * area.height);
         self.y = bottom + BETWEEN_PANELS;
     }
 
@@ -575,8 +588,15 @@ impl Sheet {
         }
     }
 
-    fn upright(&mut self, at: (f64, f64), text: &str, room: f64) {
-        let text = shortened(text, LABEL, room);
+    /// The title of a vertical axis about this height, the last line next to the numbers.
+    fn y_title(&mut self, lines: &[String], middle: f64) {
+        let first = self.n_lines.saturating_sub(lines.len());
+        for (nth, line) in (first..).zip(lines) {
+            self.upright((MARGIN + 0.8 * LABEL + LINE * nth as f64, middle), line.clone());
+        }
+    }
+
+    fn upright(&mut self, at: (f64, f64), text: String) {
         let (size, color, anchor) = (LABEL, INK, Anchor::Middle);
         self.shapes.push(Shape::Text { at, text, size, color, anchor, is_upright: true });
     }
@@ -607,6 +627,11 @@ impl Sheet {
 }
 
 impl Axis {
+    /// The lines of its title, if it is vertical and there is so much room.
+    fn titled(&self, room: f64) -> Vec<String> {
+        titled(&self.label, LABEL, room, TITLE_LINES)
+    }
+
     /// Width of its widest number.
     fn widest(&self) -> f64 {
         self.ticks.labels.iter().map(|label| width(label, SMALL)).fold(0.0, f64::max)

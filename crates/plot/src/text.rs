@@ -93,6 +93,43 @@ fn with_ellipsis(chars: &[char], n: usize) -> String {
     chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
 }
 
+/// An axis title on at most so many lines, broken at blanks. One that is too long loses words at
+/// its end, but not the unit in parentheses that it ends with.
+pub(crate) fn titled(title: &str, size: f64, room: f64, most: usize) -> Vec<String> {
+    let (text, unit) = match title.rsplit_once(" (") {
+        Some((text, unit)) if unit.ends_with(')') => (text, Some(format!("({unit}"))),
+        _ => (title, None),
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for n in (1..=words.len()).rev() {
+        let mut parts: Vec<String> = words[..n].iter().map(|word| (*word).to_owned()).collect();
+        if n < words.len() {
+            parts[n - 1].push('…');
+        }
+        parts.extend(unit.clone());
+        let lines = broken(&parts, size, room);
+        if lines.len() <= most && lines.iter().all(|line| width(line, size) <= room) {
+            return lines;
+        }
+    }
+    wrapped(title, size, room, most)
+}
+
+/// Words on as many lines as it takes.
+fn broken(words: &[String], size: f64, room: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if width(&format!("{line} {word}"), size) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.clone()),
+        }
+    }
+    lines
+}
+
 /// The text on at most so many lines, broken at blanks; what is too wide all the same is shortened.
 pub(crate) fn wrapped(text: &str, size: f64, room: f64, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -113,13 +150,30 @@ pub(crate) fn wrapped(text: &str, size: f64, room: f64, most: usize) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::{shortened, width, wrapped};
+    use super::{shortened, titled, width, wrapped};
 
     #[test]
     fn wider_texts_are_wider() {
         assert_eq!(width("", 14.0), 0.0);
         assert!(width("RMSD (Å)", 14.0) > width("RMSD", 14.0));
         assert!((width("W", 28.0) - 2.0 * width("W", 14.0)).abs() < 1e-3);
+    }
+
+    #[test]
+    fn titles_of_axes_are_broken_at_blanks_and_keep_their_unit() {
+        assert_eq!(titled("RMSD (Å)", 15.0, 200.0, 2), ["RMSD (Å)"]);
+        let distance = "distance of the centres of mass of two masks (Å)";
+        let two = titled(distance, 15.0, 210.0, 2);
+        assert_eq!(two, ["distance of the centres of", "mass of two masks (Å)"]);
+        let longer = distance.replace("two masks", &"some of the ".repeat(9));
+        let less = titled(&longer, 15.0, 210.0, 2);
+        assert_eq!((less.len(), less[0].as_str()), (2, "distance of the centres of"));
+        assert!(less[1].starts_with("mass of some") && less[1].ends_with("… (Å)"), "{less:?}");
+        let one = titled("of all residues (10³ %)", 15.0, 140.0, 1);
+        assert!(one[0].starts_with("of") && one[0].ends_with("… (10³ %)"), "{one:?}");
+        let mask = titled(&":1-12@CA|".repeat(40), 15.0, 210.0, 2);
+        assert!(mask.iter().all(|line| width(line, 15.0) <= 210.0), "{mask:?}");
+        assert_eq!(titled("", 15.0, 210.0, 2), [""; 0]);
     }
 
     #[test]

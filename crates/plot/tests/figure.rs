@@ -209,6 +209,29 @@ fn the_legend_is_above_the_curves() {
 }
 
 #[test]
+fn long_titles_of_axes_are_on_two_lines_left_of_all_numbers() {
+    let long = "distance of the centres of mass of some atoms and of others".to_owned();
+    let of = |y_label: &str| Panel { y_label: y_label.to_owned(), ..panel(spiky(50)) };
+    let svg = figure(vec![of("RMSD"), of(&long), of("RMSD")]).svg();
+    let document = Document::parse(&svg).unwrap();
+    let upright: Vec<(f64, &str)> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("text") && node.has_attribute("transform"))
+        .map(|node| (number(node, "x"), node.text().unwrap()))
+        .collect();
+    let [(right, "RMSD (Å)"), (left, above), (same, below), (_, "RMSD (Å)")] = upright[..] else {
+        panic!("{upright:?}")
+    };
+    assert!(left + 15.0 < right && same == right, "{upright:?}");
+    assert!(above.starts_with("distance of") && below.ends_with("… (Å)"), "{upright:?}");
+    let numbers = document
+        .descendants()
+        .filter(|node| node.has_tag_name("text") && node.attribute("text-anchor") == Some("end"));
+    let of_numbers = numbers.map(|node| number(node, "x")).fold(f64::INFINITY, f64::min);
+    assert!(of_numbers > right + 15.0, "{of_numbers} {right}");
+}
+
+#[test]
 fn a_long_line_is_drawn_with_few_points_and_all_its_peaks() {
     let mut points: Vec<(f64, f64)> =
         (0..100_000).map(|n| (f64::from(n) * 0.002, noise(n))).collect();
