@@ -529,6 +529,7 @@ fn block_errors(table: &Table) -> Option<Figure> {
     let measured = texts(table.column("measured")?)?;
     let units = texts(table.column("unit")?)?;
     let errors = table.numbers("standard_error")?;
+    let errors_of_errors = table.numbers("error_of_error")?;
     let (x_label, x_unit, along) = match table.numbers("block_ps") {
         Some(times) => {
             let (unit, divisor) = in_time_unit(times.iter().copied());
@@ -543,17 +544,24 @@ fn block_errors(table: &Table) -> Option<Figure> {
         rows.chunk_by(|a, b| (&tables[*a], &columns[*a]) == (&tables[*b], &columns[*b]))
     {
         let first = of_series[0];
+        let mut points: Vec<(f64, f64)> =
+            of_series.iter().map(|row| (along[*row], errors[*row])).collect();
+        // Bars, as pieces of the same line.
+        for row in of_series.iter().filter(|row| errors_of_errors[**row] > 0.0) {
+            let [x, error, own] = [along[*row], errors[*row], errors_of_errors[*row]];
+            points.extend([(f64::NAN, f64::NAN), (x, error - own), (x, error + own)]);
+        }
         panels.push(Panel {
             y_label: "error".to_owned(),
             unit: units[first].clone(),
-            lines: vec![Line {
-                name: Some(measured[first].clone()),
-                points: of_series.iter().map(|row| (along[*row], errors[*row])).collect(),
-            }],
+            lines: vec![Line { name: Some(measured[first].clone()), points }],
             ..Panel::default()
         });
     }
-    let mut subtitle = "standard error of the mean, by the spread of means of blocks".to_owned();
+    let mut subtitle =
+        "standard error of the mean, by the spread of means of blocks; bars are its \
+                        own standard error"
+            .to_owned();
     cut(&mut panels, &mut subtitle);
     Some(Figure {
         title: title(table),

@@ -109,6 +109,26 @@ fn several_atoms_of_each_residue_are_left_to_the_table_by_residue() {
 }
 
 #[test]
+fn errors_by_blocks_have_bars_of_their_own_error() {
+    let columns = vec![
+        column("table", None, texts(&["rmsd", "rmsd"])),
+        column("column", None, texts(&["rmsd_angstrom", "rmsd_angstrom"])),
+        column("measured", None, texts(&["RMSD of @CA", "RMSD of @CA"])),
+        column("unit", None, texts(&["Å", "Å"])),
+        column("block_frames", None, Values::Integers(vec![1, 2])),
+        column("standard_error", None, Values::Numbers(vec![0.5, 1.0])),
+        column("error_of_error", None, Values::Numbers(vec![0.25, 0.5])),
+    ];
+    let figure = Figure::of(&table("block_averages", &[], columns)).unwrap();
+    let points = &figure.panels[0].lines[0].points;
+    assert_eq!(points[..2], [(1.0, 0.5), (2.0, 1.0)]);
+    assert!(points[2].1.is_nan() && points[5].1.is_nan(), "{points:?}");
+    assert_eq!(points[3..5], [(1.0, 0.25), (1.0, 0.75)]);
+    assert_eq!(points[6..], [(2.0, 0.5), (2.0, 1.5)]);
+    assert!(figure.subtitle.contains("bars are its own standard error"));
+}
+
+#[test]
 fn counts_have_axes_of_whole_numbers() {
     let columns = vec![
         column("frame", None, Values::Integers(vec![0, 1, 2])),
