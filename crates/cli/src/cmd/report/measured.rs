@@ -54,7 +54,7 @@ impl Table {
         let rmsf = self.column("rmsf_angstrom")?;
         let [chains, numbers, labels] =
             ["chain", "residue_number", "name"].map(|name| self.column(name));
-        let of_system = self.column("residue");
+        let [of_system, molecule] = ["residue", "molecule"].map(|name| self.column(name));
         let rows = chains?.values.iter().zip(&numbers?.values).zip(&labels?.values);
         let rows = rows.zip(&rmsf.values).enumerate();
         let residues = rows.map(|(row, (((chain, number), label), rmsf))| {
@@ -62,6 +62,7 @@ impl Table {
                 chain: chain.as_str()?.to_owned(),
                 number: number.as_f64()?,
                 of_system: of_system.and_then(|column| column.values.get(row)?.as_i64()),
+                molecule: molecule.and_then(|column| column.values.get(row)?.as_i64()),
                 label: label.as_str()?.to_owned(),
                 rmsf: rmsf.as_f64()?,
             })
@@ -117,6 +118,8 @@ pub(super) struct Fluctuation {
     pub(super) number: f64,
     /// Through the whole system, where the table is by residue.
     pub(super) of_system: Option<i64>,
+    /// Where several have residues of the same label.
+    pub(super) molecule: Option<i64>,
     /// Chain, residue, and atom where there is one, by which it is known in other replicas.
     pub(super) label: String,
     pub(super) rmsf: f64,

@@ -10,8 +10,8 @@ use super::logged::Log;
 use super::measured::{Analysis, Fluctuation, Fluctuations, Measured};
 use crate::statistics;
 
-/// Panels of a figure that are still large enough to be read.
-const MOST_PANELS: usize = 6;
+/// Panels of a figure at most: beyond, a picture takes more memory than it is worth.
+const MOST_PANELS: usize = 24;
 
 /// The mean of a quantity in one replica.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,9 +85,16 @@ pub(super) fn overlay(replicas: &[Analysis]) -> Option<Figure> {
         });
         panels.push(panel(one.name.clone(), one.unit.clone(), lines));
     }
+    let n_panels = panels.len();
     panels.truncate(MOST_PANELS);
+    named_once(&mut panels);
     (!panels.is_empty()).then(|| Figure {
         title: "Replicas".to_owned(),
+        subtitle: match n_panels {
+            1 => String::new(),
+            n if n <= MOST_PANELS => format!("{n} quantities"),
+            n => format!("the first {MOST_PANELS} of {n} quantities; tables have the others"),
+        },
         x_label: "time".to_owned(),
         x_unit: if is_long { "ns" } else { "ps" }.to_owned(),
         panels,
@@ -112,16 +119,24 @@ pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(St
                 label: &residue.label,
                 number: residue.number as i64,
                 of_system: residue.of_system,
-                molecule: None,
+                molecule: residue.molecule,
             });
+            let mut panels = chains(of_first, &all);
+            let n_panels = panels.len();
+            panels.truncate(MOST_PANELS);
+            named_once(&mut panels);
+            let left_out = match n_panels {
+                n if n <= MOST_PANELS => String::new(),
+                n => format!("; the first {MOST_PANELS} of {n} chains"),
+            };
             let figure = Figure {
                 tracks: Track::by_chain(measured, axis).unwrap_or_default(),
                 track_note: format!("in {} of replica {n}", axis.origin),
                 title: "Replicas".to_owned(),
-                subtitle: of_first.title.clone(),
+                subtitle: of_first.title.clone() + &left_out,
                 x_label: "residue number".to_owned(),
                 x_is_whole: true,
-                panels: chains(of_first, &all),
+                panels,
                 ..Figure::default()
             };
             (of_first.table.clone(), figure)
@@ -143,32 +158,48 @@ fn are_of_the_same(a: &Fluctuations, b: &Fluctuations) -> bool {
     a.residues.iter().map(|it| &it.label).eq(b.residues.iter().map(|it| &it.label))
 }
 
-/// A panel for each chain.
+/// Leaves the names of lines and bands to the first panel, as far as others have the same.
+fn named_once(panels: &mut [Panel]) {
+    fn names(panel: &Panel) -> Vec<Option<String>> {
+        let bands = panel.bands.iter().map(|band| band.name.clone());
+        panel.lines.iter().map(|line| line.name.clone()).chain(bands).collect()
+    }
+    let Some((first, others)) = panels.split_first_mut() else { return };
+    let of_first = names(first);
+    for panel in others.iter_mut().filter(|panel| names(panel) == of_first) {
+        panel.lines.iter_mut().for_each(|line| line.name = None);
+        panel.bands.iter_mut().for_each(|band| band.name = None);
+    }
+}
+
+/// A panel for each chain, or for each molecule where several are alike.
 fn chains(first: &Fluctuations, replicas: &[Option<Fluctuations>]) -> Vec<Panel> {
-    let mut chains: Vec<&str> = Vec::new();
-    for Fluctuation { chain, .. } in &first.residues {
-        if !chains.contains(&chain.as_str()) {
-            chains.push(chain);
+    let mut parts: Vec<(&str, Option<i64>)> = Vec::new();
+    for Fluctuation { chain, molecule, .. } in &first.residues {
+        if !parts.contains(&(chain, *molecule)) {
+            parts.push((chain, *molecule));
         }
     }
-    let is_alone = chains.len() == 1;
-    let panels = chains.into_iter().take(MOST_PANELS).map(|chain| {
-        let label = match chain {
+    let is_alone = parts.len() == 1;
+    let panels = parts.into_iter().map(|part| {
+        let label = match part {
             _ if is_alone => "RMSF".to_owned(),
-            "" => "RMSF, no chain".to_owned(),
-            chain => format!("RMSF, chain {chain}"),
+            ("", Some(molecule)) => format!("RMSF, molecule {molecule}"),
+            ("", None) => "RMSF, no chain".to_owned(),
+            (chain, Some(molecule)) => format!("RMSF, chain {chain}, molecule {molecule}"),
+            (chain, None) => format!("RMSF, chain {chain}"),
         };
-        let lines = lines(replicas, |replica| Some(along(replica.as_ref()?, chain)));
+        let lines = lines(replicas, |replica| Some(along(replica.as_ref()?, part)));
         panel(label, first.unit.clone(), lines)
     });
     panels.collect()
 }
 
 /// The fluctuations along a chain; where residues are missing the line is broken.
-fn along(fluctuations: &Fluctuations, chain: &str) -> Vec<(f64, f64)> {
+fn along(fluctuations: &Fluctuations, part: (&str, Option<i64>)) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for Fluctuation { number, rmsf, .. } in
-        fluctuations.residues.iter().filter(|it| it.chain == chain)
+        fluctuations.residues.iter().filter(|it| (it.chain.as_str(), it.molecule) == part)
     {
         if points.last().is_some_and(|last| !(0.0..=1.0).contains(&(number - last.0))) {
             points.push((f64::NAN, f64::NAN));
@@ -243,6 +274,25 @@ mod tests {
     }
 
     #[test]
+    fn replicas_are_drawn_in_a_panel_for_each_quantity_with_one_legend() {
+        let several = |n: usize| {
+            let one = of([1.0, 2.0]);
+            let measured = vec![one.measured[0].clone(); n];
+            Analysis { measured, ..one }
+        };
+        let figure = overlay(&[several(9), several(9)]).unwrap();
+        assert_eq!((figure.panels.len(), figure.subtitle.as_str()), (9, "9 quantities"));
+        let named = |panel: &Panel| panel.lines.iter().filter(|line| line.name.is_some()).count();
+        assert_eq!(
+            figure.panels.iter().map(named).collect::<Vec<_>>(),
+            [2, 0, 0, 0, 0, 0, 0, 0, 0]
+        );
+        let figure = overlay(&[several(30), several(30)]).unwrap();
+        assert_eq!(figure.panels.len(), 24);
+        assert!(figure.subtitle.starts_with("the first 24 of 30 quantities"));
+    }
+
+    #[test]
     fn replicas_are_compared_by_their_means() {
         let of = |values| means(&Log::default(), &of(values));
         let mut text = String::new();
@@ -273,7 +323,8 @@ mod tests {
             let residues = [("A", 1), ("A", 2), ("A", 7), ("B", 1)].map(|(chain, number)| {
                 let label = format!("{chain}:ALA{number}");
                 let number = f64::from(number);
-                Fluctuation { chain: chain.to_owned(), number, of_system: None, label, rmsf }
+                let chain = chain.to_owned();
+                Fluctuation { chain, number, of_system: None, molecule: None, label, rmsf }
             });
             let fluctuations = Fluctuations {
                 table: "rmsf".to_owned(),
