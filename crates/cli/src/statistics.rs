@@ -22,10 +22,13 @@ pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Decimals with which a number is written whose error is this: two digits of the error; three
+/// Part of a mean below which its error is what rounding leaves of a constant.
+const ROUNDING: f64 = 1e-12;
+
+/// Decimals with which a mean is written whose error is this: two digits of the error; three
 /// where there is no error to go by.
-pub(crate) fn decimals(error: f64) -> usize {
-    if error > 0.0 && error.is_finite() {
+pub(crate) fn decimals(mean: f64, error: f64) -> usize {
+    if error > ROUNDING * mean.abs() && error.is_finite() {
         (1.0 - error.log10().floor()).clamp(0.0, 9.0) as usize
     } else {
         3
@@ -101,9 +104,13 @@ mod tests {
     #[test]
     fn a_number_is_as_long_as_its_error_allows() {
         for (error, expected) in [(0.0123, 3), (0.58, 2), (1.2, 1), (12.0, 0), (340.0, 0)] {
-            assert_eq!(decimals(error), expected, "{error}");
+            assert_eq!(decimals(1000.0, error), expected, "{error}");
         }
-        assert_eq!([decimals(0.0), decimals(f64::NAN)], [3, 3]);
+        assert_eq!([0.0, f64::NAN].map(|error| decimals(1.0, error)), [3, 3]);
+        assert_eq!(decimals(0.0, 0.0), 3);
+        assert_eq!(decimals(300.1, 5.7e-14), 3, "what rounding leaves of 300.1 in all frames");
+        assert_eq!(decimals(-2.5e5, 1e-9), 3);
+        assert_eq!(decimals(0.0, 1.2e-7), 8);
     }
 
     #[test]

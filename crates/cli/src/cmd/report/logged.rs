@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 use molbox::workflow::types::JobSettings;
-use molbox_analysis::SettledMean;
+use molbox_analysis::{Equilibration, SettledMean};
 use molbox_plot::Figure;
 
 use super::markdown::escaped;
@@ -19,7 +19,7 @@ const PRODUCTION: &str = "production";
 
 /// A warning says so when more of production than this is drift: what is left of it is less than
 /// what was thrown away.
-const MOST_DRIFT: f64 = 0.5;
+pub(super) const MOST_DRIFT: f64 = 0.5;
 
 /// Times from here on are written in ns, as in the figures.
 const LONG_PS: f64 = 1000.0;
@@ -161,6 +161,11 @@ impl Logged {
         self.settled.map_or_else(|| statistics::mean(&self.values), |settled| settled.mean)
     }
 
+    /// From when on that is, and the independent samples in it; none where it cannot be known.
+    pub(super) fn basis(&self) -> Option<String> {
+        Some(basis(&self.settled?, &self.times))
+    }
+
     /// Which part of it is drift; none where it is too short to tell.
     fn drift(&self) -> Option<f64> {
         Some(self.settled?.equilibration.start as f64 / self.values.len() as f64)
@@ -180,31 +185,38 @@ impl Logged {
             return [short(first), "constant".to_owned(), none(), n_values, none(), none()];
         }
         let SettledMean { equilibration, mean, deviation, error } = settled;
-        let digits = statistics::decimals(error);
+        let digits = statistics::decimals(mean, error);
         [
             format!("{mean:.digits$}"),
             format!("{error:.digits$}"),
             format!("{deviation:.digits$}"),
             n_values,
             format!("{:.0}", equilibration.n_effective),
-            self.begin(equilibration.start),
+            begin(&self.times, equilibration.start),
         ]
     }
+}
 
-    /// When a value was logged, for people, and how much of the stage lay before it.
-    fn begin(&self, nth: usize) -> String {
-        if nth == 0 {
-            return "the start".to_owned();
-        }
-        let part = format!("{:.0} %", 100.0 * nth as f64 / self.values.len() as f64);
-        match self.times[nth] {
-            ps if !ps.is_finite() => part,
-            ps if self.times.iter().any(|ps| *ps >= LONG_PS) => {
-                format!("{} ns ({part})", short(ps / 1000.0))
-            }
-            ps => format!("{} ps ({part})", short(ps)),
-        }
+/// When the n-th of some values was measured, for people, by the times of all of them in ps, and
+/// how much lay before it.
+pub(super) fn begin(times: &[f64], nth: usize) -> String {
+    if nth == 0 {
+        return "the start".to_owned();
     }
+    let part = format!("{:.0} %", 100.0 * nth as f64 / times.len() as f64);
+    match times[nth] {
+        ps if !ps.is_finite() => part,
+        ps if times.iter().any(|ps| *ps >= LONG_PS) => {
+            format!("{} ns ({part})", short(ps / 1000.0))
+        }
+        ps => format!("{} ps ({part})", short(ps)),
+    }
+}
+
+/// From when on a mean is, and how many independent samples it is of.
+pub(super) fn basis(settled: &SettledMean, times: &[f64]) -> String {
+    let Equilibration { start, n_effective, .. } = settled.equilibration;
+    format!("{}, {n_effective:.0}", begin(times, start))
 }
 
 /// The quantities of a log, without rows that have no number for them.

@@ -1,14 +1,18 @@
 //! What the analyses of a replica have measured: averages of what there is of each frame, and the
 //! fluctuation of each residue.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::{fs, thread};
 
 use anyhow::{Context as _, Result};
+use molbox_analysis::{Equilibration, SettledMean};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::logged::{MOST_DRIFT, basis, begin};
 use super::markdown::escaped;
 use crate::statistics;
 
@@ -100,6 +104,79 @@ pub(super) struct Measured {
     pub(super) times: Vec<f64>,
     pub(super) has_times: bool,
     pub(super) values: Vec<f64>,
+    /// Its mean where it is in equilibrium; none of too few frames.
+    pub(super) settled: Option<SettledMean>,
+}
+
+impl Measured {
+    /// The mean where it is in equilibrium, or of all frames where that cannot be known.
+    pub(super) fn mean(&self) -> f64 {
+        self.settled.map_or_else(|| statistics::mean(&self.values), |settled| settled.mean)
+    }
+
+    /// From when on that is, and the independent samples in it; none where it cannot be known.
+    pub(super) fn basis(&self) -> Option<String> {
+        Some(basis(&self.settled?, &self.times_ps()))
+    }
+
+    /// The times, none of which is a number where there are frames alone.
+    fn times_ps(&self) -> Cow<'_, [f64]> {
+        if self.has_times {
+            Cow::Borrowed(&self.times)
+        } else {
+            Cow::Owned(vec![f64::NAN; self.times.len()])
+        }
+    }
+
+    /// The values of the part in equilibrium, or all where that cannot be known.
+    fn of_equilibrium(&self) -> &[f64] {
+        &self.values[self.settled.map_or(0, |settled| settled.equilibration.start)..]
+    }
+
+    /// Mean, error, deviation, extremes, frames, inefficiency, effective samples, and where
+    /// equilibrium begins.
+    fn cells(&self) -> [String; 9] {
+        let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let extremes = [format!("{least:.3}"), format!("{largest:.3}")];
+        let [least, largest] = extremes;
+        let n_frames = self.values.len().to_string();
+        let none = String::new;
+        let alone = |why: &str| {
+            let mean = format!("{:.3}", statistics::mean(&self.values));
+            let why = why.to_owned();
+            [
+                mean,
+                why,
+                none(),
+                least.clone(),
+                largest.clone(),
+                n_frames.clone(),
+                none(),
+                none(),
+                none(),
+            ]
+        };
+        let Some(SettledMean { equilibration, mean, deviation, error }) = self.settled else {
+            return alone("too few frames");
+        };
+        if self.values.iter().all(|value| *value == self.values[0]) {
+            return alone("constant");
+        }
+        let digits = statistics::decimals(mean, error);
+        let Equilibration { start, inefficiency, n_effective } = equilibration;
+        [
+            format!("{mean:.digits$}"),
+            format!("{error:.digits$}"),
+            format!("{deviation:.digits$}"),
+            least,
+            largest,
+            n_frames,
+            format!("{inefficiency:.1}"),
+            format!("{n_effective:.0}"),
+            begin(&self.times_ps(), start),
+        ]
+    }
 }
 
 /// How far residues fluctuate, or the only atom that was measured of each.
@@ -149,8 +226,9 @@ impl Analysis {
                 groups.push(group.clone());
             }
         }
-        let (measured, fluctuations) = (measured(&data.tables), fluctuations(&data.tables));
-        Self { measured, fluctuations, groups }
+        let mut measured = measured(&data.tables);
+        settle(&mut measured);
+        Self { measured, fluctuations: fluctuations(&data.tables), groups }
     }
 }
 
@@ -168,11 +246,25 @@ fn fluctuations(tables: &[Table]) -> Vec<Fluctuations> {
     all
 }
 
-/// What was measured in each frame, but for the cluster that it is in, whose number is a name.
+/// Finds where each quantity is in equilibrium: of a long trajectory each takes seconds.
+fn settle(measured: &mut [Measured]) {
+    let n_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let share = measured.len().div_ceil(n_threads).max(1);
+    thread::scope(|scope| {
+        for some in measured.chunks_mut(share) {
+            scope.spawn(|| some.iter_mut().for_each(|it| it.settled = SettledMean::of(&it.values)));
+        }
+    });
+}
+
+/// What was measured in each frame, but for the cluster that it is in, whose number is a name, and
+/// projections on principal components, whose mean is 0 by construction.
 fn measured(tables: &[Table]) -> Vec<Measured> {
     let mut all = Vec::new();
-    let is_measured =
-        |table: &&Table| table.column("frame").is_some() && table.kind != "clusters_by_frame";
+    let is_measured = |table: &&Table| {
+        let has_mean = !["clusters_by_frame", "projections"].contains(&table.kind.as_str());
+        has_mean && table.column("frame").is_some()
+    };
     for table in tables.iter().filter(is_measured) {
         let along = |name: &str| table.column(name);
         let has_times = along("time_ps").is_some();
@@ -184,7 +276,8 @@ fn measured(tables: &[Table]) -> Vec<Measured> {
             let unit = column.unit.clone().unwrap_or_default();
             let name = column.definition.clone();
             let what = [table.title.as_str(), &readable(&name), &unit].map(escaped).join(" | ");
-            all.push(Measured { what, name, unit, times: times.clone(), has_times, values });
+            let times = times.clone();
+            all.push(Measured { what, name, unit, times, has_times, values, settled: None });
         }
     }
     all
@@ -226,36 +319,44 @@ pub(super) fn selected(text: &mut String, groups: &[Group]) -> Result<()> {
     Ok(())
 }
 
-/// Mean with its standard error, and extremes, of what was measured in each frame.
+/// Mean with its standard error, where equilibrium begins and what it holds, and extremes, of what
+/// was measured in each frame.
 pub(super) fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
     if measured.is_empty() {
         return Ok(());
     }
     writeln!(
         text,
-        "| analysis | quantity | unit | mean | standard error | least | largest \
-         |\n|---|---|---|---|---|---|---|"
+        "| analysis | quantity | unit | mean | standard error | standard deviation | least | \
+         largest | frames | g | effective samples | in equilibrium from \
+         |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
     )?;
-    for Measured { what, values, .. } in measured {
-        let mean = statistics::mean(values);
-        let error = statistics::standard_error(values)
-            .map_or_else(|| "too few frames".to_owned(), |error| format!("{error:.3}"));
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        writeln!(text, "| {what} | {mean:.3} | {error} | {least:.3} | {largest:.3} |")?;
+    for one in measured {
+        writeln!(text, "| {} | {} |", one.what, one.cells().join(" | "))?;
     }
     writeln!(
         text,
-        "\nStandard errors are of the mean, by blocking, for successive frames are alike.\n"
+        "\nMean, error and deviation are over the part in which the quantity is in equilibrium, as \
+         in `convergence.csv`: it begins where it holds the most effective samples, which are its \
+         frames by their statistical inefficiency g. Least and largest are of all frames.\n"
     )?;
-    for Measured { what, values, .. } in measured {
-        if let Some(drift) = statistics::drift(values) {
-            let name = what.split(" | ").nth(1).unwrap_or(what);
+    for one in measured {
+        let name = one.what.split(" | ").nth(1).unwrap_or(&one.what);
+        let start = one.settled.map_or(0, |settled| settled.equilibration.start);
+        let part = start as f64 / one.values.len() as f64;
+        if part > MOST_DRIFT {
             writeln!(
                 text,
-                "**{name}** changes by {drift:.3} from the first third to the last, by more than \
-                 three standard errors: the system may not have been equilibrated, and its mean \
-                 means little.\n"
+                "**{name}** had not settled: the first {:.0} % is drift, or a fluctuation too slow \
+                 for a run of this length, and its mean means little.\n",
+                100.0 * part
+            )?;
+        } else if let Some(drift) = statistics::drift(one.of_equilibrium()) {
+            writeln!(
+                text,
+                "**{name}** changes by {drift:.3} from the first third of that part to the last, \
+                 by more than three standard errors: the system may not have been equilibrated, \
+                 and its mean means little.\n"
             )?;
         }
     }
@@ -287,12 +388,44 @@ mod tests {
                 {"name": "phi", "definition": "φ", "unit": "°", "values": [179.0, -179.0]}]},
             {"kind": "clusters_by_frame", "name": "clusters", "title": "Clusters", "columns": [frames,
                 {"name": "cluster", "definition": "number", "values": [1, 3]}]},
+            {"kind": "projections", "name": "projections", "title": "PCA", "columns": [frames,
+                {"name": "pc1", "definition": "on the first", "unit": "Å", "values": [-1.0, 1.0]}]},
             {"kind": "rmsd", "name": "rmsd", "title": "RMSD", "columns": [frames,
                 {"name": "rmsd", "definition": "RMSD", "unit": "Å", "values": [1.0, 3.0]}]},
         ]});
         let data: Data = serde_json::from_value(tables).unwrap();
         let found = Analysis::of(&data).measured;
         assert_eq!(found.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["RMSD"]);
+    }
+
+    #[test]
+    fn a_mean_is_that_of_the_part_in_equilibrium() {
+        let noise = |n: u32| f64::from(n.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24);
+        let rising = |n: u32| 0.05 * f64::from(100_u32.saturating_sub(n));
+        let values: Vec<f64> = (0..400).map(|n| 5.0 - rising(n) + noise(n)).collect();
+        let times: Vec<f64> = (0..400).map(|n| 10.0 * f64::from(n)).collect();
+        let tables = json!({"tables": [
+            {"kind": "rmsd", "name": "rmsd", "title": "RMSD", "columns": [
+                {"name": "frame", "definition": "", "values": (0..400).collect::<Vec<i32>>()},
+                {"name": "time_ps", "definition": "", "unit": "ps", "values": times},
+                {"name": "rmsd", "definition": "RMSD", "unit": "Å", "values": values}]},
+        ]});
+        let data: Data = serde_json::from_value(tables).unwrap();
+        let measured = Analysis::of(&data).measured;
+        let expected = SettledMean::of(&values).unwrap();
+        assert_eq!(measured[0].mean(), expected.mean);
+        assert!((expected.mean - 5.5).abs() < 0.05, "{expected:?}");
+        let mut text = String::new();
+        averages(&mut text, &measured).unwrap();
+        let row = text.lines().find(|line| line.starts_with("| RMSD |")).unwrap();
+        let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+        let mean: f64 = cells[3].parse().unwrap();
+        assert!((mean - expected.mean).abs() < expected.error, "{row}");
+        assert_eq!(cells[8], "400");
+        assert_eq!(cells[10], format!("{:.0}", expected.equilibration.n_effective));
+        assert!(cells[11].contains(" ns (2"), "about 100 of 400 frames: {row}");
+        let basis = measured[0].basis().unwrap();
+        assert_eq!(basis, format!("{}, {}", cells[11], cells[10]));
     }
 
     #[test]

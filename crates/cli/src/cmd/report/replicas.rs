@@ -13,21 +13,25 @@ use crate::statistics;
 /// Panels of a figure at most: beyond, a picture takes more memory than it is worth.
 const MOST_PANELS: usize = 24;
 
-/// The mean of a quantity in one replica.
+/// The mean of a quantity in one replica, where it is in equilibrium.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mean {
     /// Where it is from, quantity and unit, as cells of a table.
     what: String,
     mean: f64,
+    /// From when on it is, and of how many independent samples; none where that cannot be known.
+    basis: Option<String>,
 }
 
 /// The means of a replica: of what was logged by production, and of what was measured.
 pub(super) fn means(log: &Log, analysis: &Analysis) -> Vec<Mean> {
-    let logged = log.production().map(|it| Mean { what: it.what(), mean: it.mean() });
-    let measured = analysis
-        .measured
-        .iter()
-        .map(|it| Mean { what: it.what.clone(), mean: statistics::mean(&it.values) });
+    let logged =
+        log.production().map(|it| Mean { what: it.what(), mean: it.mean(), basis: it.basis() });
+    let measured = analysis.measured.iter().map(|it| Mean {
+        what: it.what.clone(),
+        mean: it.mean(),
+        basis: it.basis(),
+    });
     logged.chain(measured).collect()
 }
 
@@ -40,10 +44,11 @@ pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> 
     for (nth, Mean { what, .. }) in first.iter().enumerate() {
         // One may have logged nothing, so that the others' places are not its own.
         let of_the_name = first[..nth].iter().filter(|it| it.what == *what).count();
-        let same = |replica: &&Vec<Mean>| {
-            replica.iter().filter(|it| it.what == *what).nth(of_the_name).map(|it| it.mean)
-        };
-        let means: Vec<f64> = replicas.iter().filter_map(same).collect();
+        let same = replicas
+            .iter()
+            .filter_map(|replica| replica.iter().filter(|it| it.what == *what).nth(of_the_name));
+        let found: Vec<&Mean> = same.collect();
+        let means: Vec<f64> = found.iter().map(|it| it.mean).collect();
         let Some(deviation) =
             statistics::deviation(&means).filter(|_| means.len() == replicas.len())
         else {
@@ -51,12 +56,15 @@ pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> 
         };
         let mean = statistics::mean(&means);
         let error = deviation / (means.len() as f64).sqrt();
-        let digits = statistics::decimals(error);
+        let digits = statistics::decimals(mean, error);
         let each: Vec<String> = means.iter().map(|mean| format!("{mean:.digits$}")).collect();
         let each = each.join(", ");
+        let bases: Vec<&str> =
+            found.iter().map(|it| it.basis.as_deref().unwrap_or("too few values")).collect();
+        let bases = bases.join("; ");
         writeln!(
             rows,
-            "| {what} | {each} | {mean:.digits$} | {deviation:.digits$} | {error:.digits$} |"
+            "| {what} | {each} | {mean:.digits$} | {deviation:.digits$} | {error:.digits$} | {bases} |"
         )?;
     }
     if rows.is_empty() {
@@ -65,9 +73,15 @@ pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> 
     writeln!(
         text,
         "\n### Replicas compared\n\n| of | quantity | unit | mean of each | mean | standard \
-         deviation | standard error |\n|---|---|---|---|---|---|---|\n{rows}"
+         deviation | standard error | in equilibrium from, effective samples, of each \
+         |\n|---|---|---|---|---|---|---|---|\n{rows}"
     )?;
-    writeln!(text, "Deviation and error are between the {} replicas.", replicas.len())?;
+    writeln!(
+        text,
+        "The mean of each is over the part of a replica in which the quantity is in equilibrium, as \
+         in its own tables below. Deviation and error are between the {} replicas.",
+        replicas.len()
+    )?;
     Ok(())
 }
 
@@ -253,6 +267,7 @@ mod tests {
             times: vec![500.0, 1000.0],
             has_times: true,
             values: values.to_vec(),
+            settled: None,
         }];
         Analysis { measured, ..Analysis::default() }
     }
@@ -293,11 +308,34 @@ mod tests {
     }
 
     #[test]
+    fn a_replica_is_compared_by_its_mean_in_equilibrium() {
+        let noise = |n: u32| f64::from(n.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24);
+        let drifting = |seed: u32, at: f64| {
+            let mut one = of([0.0; 2]);
+            let it = &mut one.measured[0];
+            it.values = (0..300)
+                .map(|n: u32| at + noise(n + seed) - 0.1 * f64::from(100_u32.saturating_sub(n)))
+                .collect();
+            it.times = (0..300).map(|n| 5.0 * f64::from(n)).collect();
+            it.settled = molbox_analysis::SettledMean::of(&it.values);
+            means(&Log::default(), &one)
+        };
+        let replicas = [drifting(0, 10.0), drifting(1000, 12.0)];
+        assert!((replicas[0][0].mean - 10.5).abs() < 0.1, "{replicas:?}");
+        assert!((replicas[1][0].mean - 12.5).abs() < 0.1, "{replicas:?}");
+        let mut text = String::new();
+        compared(&mut text, &replicas).unwrap();
+        let bases = [&replicas[0], &replicas[1]].map(|it| it[0].basis.clone().unwrap());
+        assert!(bases[0].contains(" ns (3"), "100 of 300 frames: {bases:?}");
+        assert!(text.contains(&format!(" | {} |\n", bases.join("; "))), "{text}");
+    }
+
+    #[test]
     fn replicas_are_compared_by_their_means() {
         let of = |values| means(&Log::default(), &of(values));
         let mut text = String::new();
         compared(&mut text, &[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]).unwrap();
-        let row = "| RMSD | RMSD of @CA | Å | 1.50, 2.50, 3.50 | 2.50 | 1.00 | 0.58 |";
+        let row = "| RMSD | RMSD of @CA | Å | 1.50, 2.50, 3.50 | 2.50 | 1.00 | 0.58 | ";
         assert!(text.contains(row), "{text}");
         let mut alone = String::new();
         compared(&mut alone, &[of([1.0, 2.0])]).unwrap();
