@@ -551,6 +551,55 @@ def heavy_water() -> openmm.System:
     return system
 
 
+def with_constraints(*constraints: tuple[int, int, float]) -> openmm.System:
+    system, _, _ = chains()
+    for a, b, length in constraints:
+        system.addConstraint(a, b, length)
+    return system
+
+
+def water_in_another_order() -> openmm.System:
+    """Rigid water whose oxygen is between its hydrogens."""
+    system, topology, state = solvated(["amber14/tip3p.xml"], "tip3p", is_charmm=False)
+    assert len(Terms(system).lines["settles"]) > 100
+    modeller = app.Modeller(topology, state.getPositions())
+    modeller.delete([residue for residue in topology.residues() if residue.name != "HOH"])
+    other = app.Topology()
+    other.setPeriodicBoxVectors(topology.getPeriodicBoxVectors())
+    chain = other.addChain()
+    for residue in modeller.topology.residues():
+        oxygen, first, second = residue.atoms()
+        again = other.addResidue("HOH", chain)
+        left, middle, right = (other.addAtom(atom.name, atom.element, again) for atom in (first, oxygen, second))
+        other.addBond(left, middle)
+        other.addBond(middle, right)
+    force_field = app.ForceField("amber14/tip3p.xml")
+    return force_field.createSystem(
+        other, nonbondedMethod=app.PME, nonbondedCutoff=1.0 * unit.nanometer, constraints=app.HBonds
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        water_in_another_order,
+        lambda: with_constraints((1, 2, 0.15), (2, 3, 0.15), (1, 3, 0.24)),
+        # The side between the third and the fourth is a bond.
+        lambda: with_constraints((2, 3, 0.15), (2, 4, 0.24)),
+    ],
+)
+def test_constraints_of_angles_are_not_left_to_lincs(make: Callable[[], openmm.System]) -> None:
+    with pytest.raises(Unsupported, match="constraints of angles, which LINCS cannot hold"):
+        Terms(make())
+
+
+def test_constraints_of_bonds_under_urey_bradley_terms_are_lincs() -> None:
+    system = with_constraints((2, 3, 0.15), (3, 4, 0.15))
+    (bonds,) = (force for force in system.getForces() if isinstance(force, openmm.HarmonicBondForce))
+    bonds.addBond(2, 4, 0.24, 1e4)
+    assert [atoms for atoms, _ in Terms(system).lines["constraints"]] == [(2, 3), (3, 4)]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
