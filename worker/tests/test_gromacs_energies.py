@@ -508,6 +508,23 @@ def plain_torsion() -> openmm.Force:
     return force
 
 
+def held(atom: int, *names: str, is_global: bool = False) -> openmm.Force:
+    """A restraint of an atom, with its force constant among the parameters or not."""
+    force = openmm.CustomExternalForce("0.5*k_restraint*periodicdistance(x, y, z, x0, y0, z0)^2")
+    if is_global:
+        force.addGlobalParameter("k_restraint", 1000.0)
+    for name in names:
+        force.addPerParticleParameter(name)
+    force.addParticle(atom, [0.5] * len(names))
+    return force
+
+
+def held_twice() -> openmm.System:
+    system = with_force(held(0, "x0", "y0", "z0", is_global=True))
+    system.addForce(held(1, "x0", "y0", "z0", is_global=True))
+    return system
+
+
 LENNARD_JONES_14 = openmm.CustomBondForce("4*epsilon*((sigma/r)^12-(sigma/r)^6)")
 
 
@@ -610,6 +627,9 @@ def test_constraints_of_bonds_under_urey_bradley_terms_are_lincs() -> None:
         (lambda: with_force(with_parameters(LENNARD_JONES_14, "sigma")), r"bonds of the form 4\*epsilon"),
         (lambda: with_force(nbfix_of_another()), "NBFIX between all atoms"),
         (lambda: with_force(openmm.CustomExternalForce("x^2")), r"a field of the form x\^2"),
+        (lambda: with_force(held(0, "k_restraint", "x0", "y0", "z0")), "restraints with other parameters"),
+        (lambda: with_force(held(0, "z0", "y0", "x0", is_global=True)), "restraints with other parameters"),
+        (held_twice, "restraints by more than one force"),
         (lambda: with_force(openmm.CustomNonbondedForce("1/r^4")), r"the force CustomNonbondedForce: 1/r\^4"),
         (lambda: with_force(plain_torsion()), "not about zero"),
         (without_pme, "PME"),

@@ -298,6 +298,12 @@ class Terms:
         text = _plain(force.getEnergyFunction())
         if text != RESTRAINT:
             raise Unsupported(f"a field of the form {text}")
+        names = [force.getPerParticleParameterName(i) for i in range(force.getNumPerParticleParameters())]
+        of_all = [force.getGlobalParameterName(i) for i in range(force.getNumGlobalParameters())]
+        if of_all != ["k_restraint"] or names != ["x0", "y0", "z0"]:
+            raise Unsupported("restraints with other parameters than those of a job")
+        if self.restrained:
+            raise Unsupported("restraints by more than one force")
         k = force.getGlobalParameterDefaultValue(0)
         for i in range(force.getNumParticles()):
             atom, place = force.getParticleParameters(i)
