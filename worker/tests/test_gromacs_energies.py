@@ -416,6 +416,26 @@ def test_exclusions_are_carried_over_where_no_bond_is(tmp_path: Path) -> None:
     found.check()
 
 
+@needs_gmx_d
+def test_what_is_switched_off_from_the_start_on_is_switched_off(tmp_path: Path) -> None:
+    system, topology, state = chains()
+    (nonbonded,) = (force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    nonbonded.setSwitchingDistance(0.0)
+    with pytest.raises(Unsupported, match="switched off from the first"):
+        Terms(system)
+    nonbonded.setUseDispersionCorrection(False)
+    Comparison(tmp_path, system, topology, state).check()
+
+
+@needs_gmx_d
+def test_a_bond_that_is_constrained_as_well_keeps_its_energy(tmp_path: Path) -> None:
+    system, topology, state = chains()
+    system.addConstraint(2, 3, 0.15)
+    found = Comparison(tmp_path, system, topology, state)
+    assert found.terms.lines["constraints"]
+    found.check()
+
+
 PI = "pi = 3.141592653589793"
 # As OpenMM's files spell it, and its loaders of CHARMM, Amber and GROMACS; with the parameters in their order.
 SPELLINGS = [
@@ -534,7 +554,9 @@ def with_parameters(force: openmm.CustomBondForce, *names: str) -> openmm.Force:
     return force
 
 
-def nbfix_of_another() -> openmm.Force:
+def nbfix_of_another(
+    method: int = openmm.CustomNonbondedForce.CutoffPeriodic, *, has_correction: bool = True
+) -> openmm.Force:
     """What has the form of our correction, and is not for the few pairs that ours is for."""
     force = openmm.CustomNonbondedForce("a(type1, type2)/r^12 - b(type1, type2)/r^6")
     for name in "ab":
@@ -546,16 +568,33 @@ def nbfix_of_another() -> openmm.Force:
         force.addParticle([0])
     for i in range(nonbonded.getNumExceptions()):
         force.addExclusion(*nonbonded.getExceptionParameters(i)[:2])
+    force.setNonbondedMethod(method)
+    force.setUseLongRangeCorrection(has_correction)
     force.setCutoffDistance(1.0)
     force.setUseSwitchingFunction(True)
     force.setSwitchingDistance(0.8)
     return force
 
 
-def without_pme() -> openmm.System:
+def with_nonbonded(change: Callable[[openmm.NonbondedForce], object]) -> openmm.System:
     system, _, _ = chains()
-    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
-    nonbonded.setNonbondedMethod(openmm.NonbondedForce.CutoffPeriodic)
+    change(next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce)))
+    return system
+
+
+def depend_on_a_parameter(force: openmm.NonbondedForce) -> None:
+    force.addGlobalParameter("share", 1.0)
+    force.addParticleParameterOffset("share", 0, 0.1, 0.0, 0.0)
+
+
+def exceptions_depend_on_a_parameter(force: openmm.NonbondedForce) -> None:
+    force.addGlobalParameter("share", 1.0)
+    force.addExceptionParameterOffset("share", 0, 0.1, 0.0, 0.0)
+
+
+def without_mass() -> openmm.System:
+    system, _, _ = chains()
+    system.setParticleMass(0, 0.0)
     return system
 
 
@@ -632,7 +671,18 @@ def test_constraints_of_bonds_under_urey_bradley_terms_are_lincs() -> None:
         (held_twice, "restraints by more than one force"),
         (lambda: with_force(openmm.CustomNonbondedForce("1/r^4")), r"the force CustomNonbondedForce: 1/r\^4"),
         (lambda: with_force(plain_torsion()), "not about zero"),
-        (without_pme, "PME"),
+        (lambda: with_nonbonded(lambda force: force.setNonbondedMethod(force.CutoffPeriodic)), "PME"),
+        (lambda: with_nonbonded(lambda force: force.setNonbondedMethod(force.LJPME)), "PME"),
+        (lambda: with_nonbonded(lambda force: force.setIncludeDirectSpace(False)), "without their direct space"),
+        (lambda: with_nonbonded(depend_on_a_parameter), "depend on a parameter"),
+        (lambda: with_nonbonded(exceptions_depend_on_a_parameter), "depend on a parameter"),
+        (lambda: with_force(nbfix_of_another(openmm.CustomNonbondedForce.NoCutoff)), "without a cutoff"),
+        (lambda: with_force(nbfix_of_another(has_correction=False)), "another correction beyond the cutoff"),
+        (lambda: with_force(openmm.MonteCarloAnisotropicBarostat([1.0, 1.0, 1.0], 300.0)), "Barostat"),
+        (without_mass, "an atom without mass"),
+        (lambda: with_site(openmm.TwoParticleAverageSite(0, 2, 0.3, 0.6)), "weights are not one"),
+        (lambda: with_site(openmm.ThreeParticleAverageSite(0, 2, 3, 0.3, 0.6, 0.2)), "weights are not one"),
+        (lambda: with_site(openmm.TwoParticleAverageSite(11, 2, 0.3, 0.7)), "hangs on another"),
         (openmm.System, "without charges"),
         (
             lambda: with_site(

@@ -48,7 +48,7 @@ def energy_parameters(direct: DirectSpace, tolerance: float, box: Array) -> Para
         # They are in the topology.
         "constraints": "none",
     }
-    if direct.switch:
+    if direct.switch is not None:
         parameters |= {"vdw-modifier": "Potential-switch", "rvdw-switch": direct.switch}
     return parameters
 

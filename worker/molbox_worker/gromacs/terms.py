@@ -146,6 +146,8 @@ class Terms:
             raise Unsupported("a system without charges and Lennard-Jones")
         if self._custom is not None:
             self._read_custom(self._custom)
+        if self.direct.switch == 0 and self.direct.has_correction:
+            raise Unsupported("Lennard-Jones that is switched off from the first and corrected beyond the cutoff")
         self._write_pairs()
         self._constraints(system)
         self._sites(system)
@@ -212,6 +214,8 @@ class Terms:
             raise Unsupported("charges that are not summed by PME")
         if force.getNumParticleParameterOffsets() or force.getNumExceptionParameterOffsets():
             raise Unsupported("charges or Lennard-Jones that depend on a parameter")
+        if not force.getIncludeDirectSpace():
+            raise Unsupported("charges and Lennard-Jones without their direct space")
         for i in range(self.n_atoms):
             charge, sigma, epsilon = (each._value for each in force.getParticleParameters(i))
             self.charges.append(charge)
@@ -257,6 +261,8 @@ class Terms:
         own = DirectSpace(force.getCutoffDistance()._value, switch, force.getUseLongRangeCorrection())
         if {_pair(*force.getExclusionParticles(i)) for i in range(force.getNumExclusions())} != set(self._exceptions):
             raise Unsupported(f"the force {force.getName()} with other exclusions than those of the charges")
+        if force.getNonbondedMethod() != openmm.CustomNonbondedForce.CutoffPeriodic:
+            raise Unsupported(f"the force {force.getName()} without a cutoff in a periodic box")
         if own.cutoff != self.direct.cutoff:
             raise Unsupported(f"the force {force.getName()} with another cutoff than that of the charges")
         if nbfix.formula(force) == GEOMETRIC:
@@ -264,6 +270,8 @@ class Terms:
             self._geometric(force)
         elif switch != self.direct.switch:
             raise Unsupported("NBFIX with another switch than that of Lennard-Jones")
+        elif own.has_correction != self.direct.has_correction:
+            raise Unsupported("NBFIX with another correction beyond the cutoff than that of Lennard-Jones")
         else:
             self._nbfix(force)
 
@@ -401,6 +409,10 @@ class Terms:
             site = system.getVirtualSite(i)
             parents = tuple(site.getParticle(k) for k in range(site.getNumParticles()))
             kind = type(site).__name__
+            if any(self.is_site[parent] for parent in parents):
+                raise Unsupported("a virtual site that hangs on another")
+            if kind.endswith("AverageSite") and abs(sum(map(site.getWeight, range(len(parents)))) - 1) > SAME:
+                raise Unsupported("a virtual site whose weights are not one in sum")
             if kind == "TwoParticleAverageSite":
                 self.lines["virtual_sites2"].append(((i, *parents), (1, site.getWeight(1))))
             elif kind == "ThreeParticleAverageSite":
