@@ -1,7 +1,8 @@
 """DCD trajectories that survive a kill.
 
 Frames have a fixed size, so the length of the file shows how many are whole; the count in the
-header is for other programs and is brought up to date at each commit. The layout is that of
+header is for other programs and is brought up to date with each frame: a job that is cancelled or
+fails leaves frames that are not committed. The layout is that of
 OpenMM's own writer: CHARMM version 24, cell as [a, cos γ, b, cos β, cos α, c], lengths in Å.
 """
 
@@ -57,6 +58,7 @@ class DcdFile:
             self._file.truncate(committed)
             self._file.seek(0, os.SEEK_END)
             self.n_frames = (committed - HEADER_BYTES) // self._frame_bytes
+        self._count()
 
     def write(self, positions_nm: NDArray[np.float64], box_nm: NDArray[np.float64]) -> None:
         """Append a frame: positions of shape (n_atoms, 3) and box vectors by rows, both in nm."""
@@ -77,16 +79,17 @@ class DcdFile:
             parts += [marker, coordinates[:, axis].tobytes(), marker]
         self._file.write(b"".join(parts))
         self.n_frames += 1
+        self._count()
+
+    def _count(self) -> None:
+        """Write how many frames there are into the header."""
+        self._file.flush()
+        os.pwrite(self._file.fileno(), struct.pack("<i", self.n_frames), 8)
+        # Steps in all, which nobody needs: frames and the steps between them give the time.
+        os.pwrite(self._file.fileno(), struct.pack("<i", min(self.n_frames * self._interval, MAX_COUNT)), 20)
 
     def commit(self) -> int:
         """Make all frames durable; returns the length of the file."""
-        self._file.seek(8)
-        self._file.write(struct.pack("<i", self.n_frames))
-        self._file.seek(20)
-        # Steps in all, which nobody needs: frames and the steps between them give the time.
-        self._file.write(struct.pack("<i", min(self.n_frames * self._interval, MAX_COUNT)))
-        self._file.seek(0, os.SEEK_END)
-        self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()
 
@@ -98,6 +101,6 @@ class DcdFile:
 def _header(n_atoms: int, interval: int, timestep_ps: float) -> bytes:
     control = struct.pack("<i4c9if", 84, b"C", b"O", b"R", b"D", 0, interval, interval, *[0] * 6, timestep_ps / AKMA_PS)
     control += struct.pack("<13i", 1, *[0] * 8, 24, 84, 164, 2)
-    titles = [b"Created by molbox with OpenMM", b"Molecules whole, not wrapped into the box"]
+    titles = [b"Created by molbox", b"Molecules whole, not wrapped into the box"]
     title = b"".join(struct.pack("<80s", text) for text in titles)
     return control + title + struct.pack("<4i", 164, 4, n_atoms, 4)

@@ -16,7 +16,7 @@ import numpy as np
 import openmm
 import pytest
 from conftest import Directory
-from test_simulate import committed_step, frames, progress, rows, wait_for, warnings_of
+from test_simulate import committed_step, frames, header_of, progress, rows, wait_for, warnings_of
 
 pytestmark = pytest.mark.skipif(shutil.which("gmx") is None, reason="needs gmx: Debian's package gromacs")
 
@@ -154,6 +154,16 @@ def test_stopped_it_leaves_at_once_and_gives_the_same_bytes(water: Directory, gr
     assert stopped.run() == 0, stopped.log()
     for name in NAMES:
         assert whole.output(name).read_bytes() == stopped.output(name).read_bytes(), name
+
+
+def test_what_a_stopped_job_leaves_has_the_frames_that_its_header_counts(water: Directory, gromacs: Simulator) -> None:
+    job = gromacs(water, [{"steps": 10_000_000, "traj_freq": 20, "log_freq": 20}], checkpoint_seconds=1000)
+    process = job.start()
+    wait_for(lambda: progress(job).get("stage") == "production" and progress(job)["step"] > 100)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 3
+    counted, found = header_of(job.output("production.dcd"))
+    assert counted == found > 0
 
 
 def test_a_finished_job_can_be_extended_to_the_same_bytes(water: Directory, gromacs: Simulator) -> None:

@@ -119,6 +119,29 @@ def test_an_excerpt_is_written_in_as_many_parts_as_it_takes(tmp_path: Path, monk
     assert len(calls) == 4
 
 
+def header_of(path: Path) -> tuple[int, int]:
+    """How many frames a trajectory says that it has, and how many there are."""
+    data = path.read_bytes()
+    (n_atoms,) = struct.unpack_from("<i", data, 268)
+    (counted,) = struct.unpack_from("<i", data, 8)
+    return counted, (len(data) - 276) // (56 + 3 * (4 * n_atoms + 8))
+
+
+def test_a_trajectory_counts_the_frames_that_are_not_committed(tmp_path: Path) -> None:
+    path = tmp_path / "left.dcd"
+    left = DcdFile(path, 5, 10, 0.001, None)
+    committed = 0
+    for i in range(7):
+        left.write(np.zeros((5, 3)), np.eye(3))
+        committed = committed or left.commit()
+        assert header_of(path) == (i + 1, i + 1), "as whoever reads it at any moment finds it"
+    resumed = DcdFile(path, 5, 10, 0.001, committed)
+    assert header_of(path) == (1, 1)
+    resumed.close()
+    left.close()
+    assert b"OpenMM" not in path.read_bytes()[:276], "it may be of GROMACS"
+
+
 def test_a_stage_has_its_method_as_the_engine_was_given_it(
     villin: Directory, simulation: Callable[..., Directory]
 ) -> None:
