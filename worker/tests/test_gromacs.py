@@ -391,6 +391,14 @@ def test_each_tolerance_that_openmm_runs_with_has_a_mesh(
     assert job.run() == 0, job.log()
 
 
+@pytest.mark.parametrize("interval", [2**31, 10**12])
+def test_an_interval_beyond_the_stage_writes_nothing(water: Directory, gromacs: Simulator, interval: int) -> None:
+    job = gromacs(water, [{"steps": 20, "log_freq": interval, "traj_freq": interval}])
+    assert job.run() == 0, job.log()
+    assert rows(job.output("production.csv")) == []
+    assert header_of(job.output("production.dcd")) == (0, 0)
+
+
 def test_pressure_acts(water: Directory, gromacs: Simulator) -> None:
     density = {}
     for pressure in (1, 5000):

@@ -15,6 +15,7 @@ SHORT_LIST_STEPS = 10
 # Steps between energies where none are asked for: the box is looked at then.
 ENERGY_STEPS = 1000
 DRIFT_STEPS = 100
+MAX_INTERVAL = 2**31 - 1
 # Up to here LINCS keeps the accuracy of OpenMM's constraints with its own defaults.
 SHORT_TIMESTEP_PS = 0.0025
 PME_ORDER = 5
@@ -85,13 +86,17 @@ def stage_parameters(
     Raises
     ------
     Unsupported
-        Constant pressure without friction.
+        Constant pressure without friction, and intervals that are too long.
 
     """
     assert terms.direct is not None
     timestep = plan.timestep_fs / 1000
     is_short = timestep <= SHORT_TIMESTEP_PS
-    energy_steps = stage.log_freq or ENERGY_STEPS
+    # What is not due within the stage: grompp has 32 bits for it.
+    frame_steps, log_steps = (steps if steps <= stage.steps else 0 for steps in (stage.traj_freq, stage.log_freq))
+    if max(frame_steps, log_steps) > MAX_INTERVAL:
+        raise Unsupported(f"frames or lines that are more than {MAX_INTERVAL} steps apart")
+    energy_steps = log_steps or ENERGY_STEPS
     parameters: Parameters = {
         # Leap-frog is as good as any where nothing is random.
         "integrator": "sd" if plan.friction_per_ps else "md",
@@ -109,7 +114,7 @@ def stage_parameters(
         # Of what is written, or grompp writes at other steps.
         "nstcalcenergy": math.gcd(energy_steps, LIST_STEPS),
         "nstlog": 0,
-        "nstxout": stage.traj_freq,
+        "nstxout": frame_steps,
         "nstvout": 0,
         "nstfout": 0,
         "continuation": "yes" if has_velocities else "no",
