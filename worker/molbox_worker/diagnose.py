@@ -17,6 +17,8 @@ DEADLY_FORCE = 1e4
 MAX_MORE_STEPS = 50
 # Atoms that the report of an instability names.
 WORST_ATOMS = 3
+# Beyond this, K, water boils at any pressure and bonds are no springs any more.
+HOT_K = 1000
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,30 @@ class Chunk:
     first: int
     n_steps: int
     before: openmm.State
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found as steps were taken once more.
+
+    Attributes
+    ----------
+    first, last : int
+        Where they began, and the last sound step.
+    is_sound : bool
+        Whether nothing broke.
+    where : str
+        What is wrong, and on which atoms.
+    residues : list of ResidueName
+        Those of the atoms.
+
+    """
+
+    first: int
+    last: int
+    is_sound: bool
+    where: str
+    residues: list[ResidueName]
 
 
 def explained(
@@ -62,7 +88,7 @@ def explained(
         box = np.diag(chunk.before.getPeriodicBoxVectors(asNumpy=True)._value)
         return collapsed(model, stage, chunk.first, float(box.min()))
     if "nan" in text.lower() or "constraint" in text.lower():
-        return unstable(model, stage, start, chunk)
+        return unstable(model, stage, diagnose(model, stage, start, chunk))
     unexplained: Exception = error
     return unexplained
 
@@ -80,29 +106,34 @@ def collapsed(model: Model, stage: Stage, step: int, width_nm: float) -> TaskErr
     )
 
 
-def unstable(model: Model, stage: Stage, start: openmm.State, chunk: Chunk, *, seen: int = 0) -> TaskError:
-    """The failure of a stage that broke within a chunk, and not before the step `seen`."""
-    last, where, residues = _diagnose(model, stage, start, chunk)
-    last = max(last, seen)
+def unstable(model: Model, stage: Stage, found: Diagnosis, *, seen: int = 0) -> TaskError:
+    """The failure of a stage that broke, and not before the step `seen`."""
+    last = max(found.last, seen)
+    remedy = "minimise longer, lower integration_timestep, or add restrained equilibration stages"
+    loc: list[str | int] = ["body", "integration_timestep"]
+    hot = ""
+    if model.plan.temperature_k > HOT_K:
+        hot = f" at {model.plan.temperature_k:g} K, which is far above what force fields are made for"
+        remedy, loc = f"lower temperature; else {remedy}", ["body", "temperature"]
     return TaskError(
         "unstable",
-        f"{stage.name}: the simulation became unstable after step {last}: {where}",
-        remedy="minimise longer, lower integration_timestep, or add restrained equilibration stages",
-        loc=["body", "integration_timestep"],
+        f"{stage.name}: the simulation became unstable after step {last}{hot}: {found.where}",
+        remedy=remedy,
+        loc=loc,
         stage=stage.name,
         step=last,
-        residues=residues,
+        residues=found.residues,
     )
 
 
-def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> tuple[int, str, list[ResidueName]]:
-    """Run a chunk once more, step by step; the last sound step, and what went wrong there in which residues."""
+def diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> Diagnosis:
+    """Run a chunk once more, step by step, and look where it breaks."""
     first = chunk.first
     context = model.context(stage, start, grouped=True)
     place(context, chunk.before)
     context.setVelocities(chunk.before.getVelocities())
     at_first = _terms(context)
-    last, terms = first, at_first
+    last, terms, is_sound = first, at_first, False
     forces = _forces(context)
     # Random forces are others than the first time, so it may take longer.
     for step in range(first + 1, first + 2 * chunk.n_steps + MAX_MORE_STEPS):
@@ -115,17 +146,22 @@ def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> 
         if not np.isfinite(now).all() or now.max() > DEADLY_FORCE * max(1.0, float(forces.max())):
             break
         last, forces, terms = step, now, _terms(context)
+    else:
+        is_sound = True
     atoms = list(model.topology.atoms())
     worst = [int(i) for i in np.argsort(-forces)[:WORST_ATOMS]]
     named = ", ".join(f"{place_of(atoms[i])} ({forces[i]:.3g} kJ/mol/nm)" for i in worst)
     before_all = dict.fromkeys(terms, 0.0) if last == first else at_first
     term = max(terms, key=lambda name: terms[name] - before_all[name])
-    return (
-        last,
-        f"the largest forces are on {named}; of the energy terms, {term} is highest above its start:"
-        f" {terms[term]:.4g} kJ/mol, at step {first} it was {at_first[term]:.4g}",
-        [counted(atoms[i].residue) for i in worst],
-    )
+    if last == first:
+        energy = f"of the energy terms, {term} is highest: {terms[term]:.4g} kJ/mol"
+    else:
+        energy = (
+            f"of the energy terms, {term} is highest above its start:"
+            f" {terms[term]:.4g} kJ/mol, at step {first} it was {at_first[term]:.4g}"
+        )
+    where = f"the largest forces are on {named}; {energy}"
+    return Diagnosis(first, last, is_sound, where, [counted(atoms[i].residue) for i in worst])
 
 
 def _forces(context: openmm.Context) -> NDArray[np.float64]:

@@ -24,13 +24,15 @@ from molbox_worker import minimise
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import GPU, versions
 from molbox_worker.gromacs import program
-from molbox_worker.gromacs.program import Gromacs
+from molbox_worker.gromacs.program import Broken, Gromacs
 from molbox_worker.gromacs.run import GROMACS, GromacsRun
 from molbox_worker.gromacs.terms import Unsupported
 from molbox_worker.plan import SimulateTask, Stage
 from molbox_worker.result import SimulationResult, Stopped, TaskError
 from molbox_worker.simulation import OPENMM, Simulation
 from molbox_worker.stage import OpenMMRun
+
+MISSING_REMEDY = "leave engine out, or have the operator install GROMACS or set `worker.gromacs`"
 
 
 def simulate(task: TaskDirectory, spec: SimulateTask) -> SimulationResult:
@@ -70,7 +72,7 @@ def _gromacs(simulation: Simulation, spec: SimulateTask) -> Gromacs | None:
         raise TaskError(
             "engine_missing",
             "there is no gmx here that runs",
-            remedy="leave engine out, or have the operator install GROMACS or set `worker.gromacs`",
+            remedy=MISSING_REMEDY,
             loc=["body", "engine"],
         )
     return found
@@ -91,11 +93,22 @@ def _run(simulation: Simulation, index: int, stage: Stage, gromacs: Gromacs | No
                 raise TaskError(
                     "engine_unsupported",
                     f"{stage.name}: GROMACS cannot run this as OpenMM does: {reason}",
-                    remedy="leave engine out",
+                    remedy=f"leave engine out, {reason.remedy}" if reason.remedy else "leave engine out",
                     loc=["body", "engine"],
                     stage=stage.name,
                 ) from reason
             message = f"{stage.name}: run by OpenMM, for GROMACS cannot run it as OpenMM does: {reason}"
+            simulation.task.warn("engine_changed", message)
+        except Broken as reason:
+            if wanted == GROMACS:
+                raise TaskError(
+                    "engine_missing",
+                    f"{stage.name}: the gmx here does not work: {reason}",
+                    remedy=MISSING_REMEDY,
+                    loc=["body", "engine"],
+                    stage=stage.name,
+                ) from reason
+            message = f"{stage.name}: run by OpenMM, for the gmx here does not work: {reason}"
             simulation.task.warn("engine_changed", message)
     simulation.engine = OPENMM
     OpenMMRun(simulation, index, stage).run()

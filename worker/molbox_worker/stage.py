@@ -39,11 +39,10 @@ class StageRun:
 
     def run(self) -> None:
         """Run the stage, from its start or its last commit, to its end."""
-        last, stage, model = self._commits.last, self._stage, self._model
+        last, stage = self._commits.last, self._stage
         start = self._simulation.start()
         step = self._begin(start)
-        output = self._simulation.task.output
-        self._files = StageFiles(output, stage, model.n_atoms, model.timestep_ps, last.files)
+        self._files = self._open_files()
         self._simulation.task.log(f"{stage.name}: {stage.ensemble}, from step {step} of {stage.steps}")
         self._clock = StageClock(last.seconds)
         self._end(self._take_steps(step, start))
@@ -55,6 +54,16 @@ class StageRun:
     def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
         """Take the steps that are left, and write and commit what is due; returns where they lead."""
         raise NotImplementedError
+
+    def _open_files(self) -> StageFiles:
+        """Trajectory and log, cut to what is committed."""
+        output, model, committed = self._simulation.task.output, self._model, self._commits.last.files
+        return StageFiles(output, self._stage, model.n_atoms, model.timestep_ps, committed)
+
+    def _reopen_files(self) -> None:
+        """Forget what was written since the last commit."""
+        self._files.close()
+        self._files = self._open_files()
 
     def _weigh(self, system: openmm.System) -> None:
         """Note what the lines of the log need."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import random
@@ -17,6 +18,9 @@ import openmm
 import pytest
 from conftest import Directory
 from test_simulate import committed_step, frames, header_of, progress, rows, wait_for, warnings_of
+
+from molbox_worker.gromacs import program
+from molbox_worker.gromacs.program import find
 
 pytestmark = pytest.mark.skipif(shutil.which("gmx") is None, reason="needs gmx: Debian's package gromacs")
 
@@ -311,6 +315,21 @@ def test_a_gmx_that_is_not_there_is_missed_only_where_it_is_asked_for(water: Dir
     assert job.result["error"]["code"] == "engine_missing"
 
 
+def stand_in(folder: Path, at_mdrun: str = "", *, at_grompp: str = "", at_version: str = "") -> str:
+    """A program in the place of gmx that does something else at times; what does not end it goes on to gmx."""
+    program = folder / "gmx"
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in\n'
+        f"*mdrun*) {at_mdrun or ':'} ;;\n*grompp*) {at_grompp or ':'} ;;\n*--version*) {at_version or ':'} ;;\n"
+        f'esac\nexec {shutil.which("gmx")} "$@"\n'
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
+GARBAGE = r"printf '\377\376\200 garbage'; exit 3"
+
+
 def test_a_gmx_for_another_processor_gives_way_to_openmm(
     water: Directory, simulation: Simulator, tmp_path: Path
 ) -> None:
@@ -322,6 +341,117 @@ def test_a_gmx_for_another_processor_gives_way_to_openmm(
     assert job.result["engine"] == "openmm"
     assert "which this processor lacks" in warnings_of(job)["engine_changed"]
     assert [row["step"] for row in rows(job.output("production.csv"))] == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"at_mdrun": GARBAGE},
+        {"at_mdrun": "exit 0"},
+        {"at_mdrun": "kill -SEGV $$"},
+        {"at_grompp": GARBAGE},
+        {"at_grompp": "exit 0"},
+    ],
+    ids=str,
+)
+def test_a_gmx_that_does_not_work_gives_way_to_openmm_unless_it_was_asked_for(
+    water: Directory, simulation: Simulator, tmp_path: Path, broken: dict[str, str]
+) -> None:
+    gmx = stand_in(tmp_path, **broken)
+    job = simulation(water, [{"steps": 40, "log_freq": 10}], engine="auto", gromacs=gmx)
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "openmm"
+    assert "the gmx here does not work" in warnings_of(job)["engine_changed"]
+    assert [row["step"] for row in rows(job.output("production.csv"))] == [10, 20, 30, 40]
+    asked = simulation(water, [{"steps": 40}], engine="gromacs", gromacs=gmx)
+    assert asked.run() == 2, asked.log()
+    failure = asked.result["error"]
+    assert (failure["code"], failure["loc"]) == ("engine_missing", ["body", "engine"])
+    assert "does not work" in failure["message"]
+
+
+def test_a_gmx_whose_version_is_no_text_is_none(water: Directory, simulation: Simulator, tmp_path: Path) -> None:
+    gmx = stand_in(tmp_path, at_version=GARBAGE.replace("3", "0"))
+    job = simulation(water, [{"steps": 20}], engine="auto", gromacs=gmx)
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "openmm"
+
+
+def test_a_grompp_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find(stand_in(tmp_path, at_grompp="exec sleep 1000"))
+    assert found is not None
+    monkeypatch.setattr(program, "GROMPP_SECONDS", 0.5)
+    with pytest.raises(program.Broken, match="had not ended"):
+        found.grompp(tmp_path)
+    with pytest.raises(program.Broken, match="does not start"):
+        dataclasses.replace(found, path="/nowhere/gmx").grompp(tmp_path)
+
+
+def test_a_killed_mdrun_is_run_again_to_the_same_bytes(water: Directory, gromacs: Simulator, tmp_path: Path) -> None:
+    stages = [{"ensemble": "NPT", "steps": 600, "traj_freq": 20, "log_freq": 20}]
+    whole = gromacs(water, stages)
+    assert whole.run() == 0, whole.log()
+    flag = tmp_path / "flag"
+    once = f'if [ ! -e {flag} ]; then : > {flag}; {shutil.which("gmx")} "$@"; kill -KILL $$; fi'
+    killed = gromacs(water, stages, gromacs=stand_in(tmp_path, once))
+    assert killed.run() == 0, killed.log()
+    assert "run again from step 0" in killed.log()
+    for name in NAMES:
+        assert whole.output(name).read_bytes() == killed.output(name).read_bytes(), name
+
+
+def test_an_mdrun_that_is_killed_each_time_has_too_little_memory(
+    water: Directory, gromacs: Simulator, tmp_path: Path
+) -> None:
+    job = gromacs(water, [{"steps": 40}], gromacs=stand_in(tmp_path, "kill -KILL $$"))
+    assert job.run() == 2, job.log()
+    assert job.result["error"]["code"] == "out_of_memory"
+
+
+LINCS_WARNING = """
+Step 7, time 0.014 (ps)  LINCS WARNING
+relative constraint deviation after LINCS:
+rms 0.004215, max 0.193012 (between atoms {} and {})
+bonds that rotated more than 30 degrees:
+"""
+
+
+def test_where_openmm_finds_nothing_mdruns_own_words_are_told(
+    villin: Directory, gromacs: Simulator, tmp_path: Path
+) -> None:
+    topology = json.loads(villin.output("topology.json").read_text())
+    names = topology["atoms"]["name"]
+    residue = topology["residues"]["id"][topology["atoms"]["residue"][30]]
+    (tmp_path / "words").write_text(LINCS_WARNING.format(31, 32))
+    job = gromacs(villin, [{"steps": 40}], gromacs=stand_in(tmp_path, f"cat {tmp_path}/words; exit 1"))
+    assert job.run() == 2, job.log()
+    failure = job.result["error"]
+    assert failure["code"] == "unstable"
+    assert f"0.193012 between {names[30]} of" in failure["message"]
+    assert "OpenMM took" in failure["message"]
+    assert "largest forces" not in failure["message"], "they are those of a sound structure"
+    assert failure["residues"][0]["residue_id"] == residue
+
+
+@pytest.mark.parametrize("engine", ["gromacs", "openmm"])
+def test_heat_is_named_where_it_breaks_a_simulation(villin: Directory, simulation: Simulator, engine: str) -> None:
+    job = simulation(villin, [{"steps": 400}], engine=engine, temperature_k=10_000)
+    assert job.run() == 2, job.log()
+    failure = job.result["error"]
+    assert (failure["code"], failure["loc"]) == ("unstable", ["body", "temperature"])
+    assert "at 10000 K" in failure["message"]
+    assert "lower temperature" in failure["remedy"]
+
+
+def test_a_box_too_narrow_for_the_list_of_neighbours_is_said_so(water: Directory, gromacs: Simulator) -> None:
+    box = openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()).getPeriodicBoxVectors()
+    job = gromacs(water, [{"steps": 40}], cutoff_nm=round(box[0][0]._value / 2 - 0.002, 3))
+    assert job.run() == 2, job.log()
+    failure = job.result["error"]
+    assert failure["code"] == "engine_unsupported"
+    assert f"the box, {box[0][0]._value:.3f} nm wide, is too narrow" in failure["message"]
+    for remedy in ("leave engine out", "minimum_padding", "non_bonded_cutoff"):
+        assert remedy in failure["remedy"]
 
 
 def test_atoms_on_top_of_each_other_are_unstable_and_named(water: Directory, gromacs: Simulator) -> None:

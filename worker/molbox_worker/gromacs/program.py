@@ -12,11 +12,18 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from molbox_worker.directory import without_folders
 from molbox_worker.gromacs.terms import Unsupported
 
 # Long after the last segment: mdrun writes a checkpoint at the end of each, and none between.
 NO_CHECKPOINTS = 100_000  # minutes
 VERSION_SECONDS = 60
+# A million atoms take grompp half a minute on a busy core.
+GROMPP_SECONDS = 900
+# How a program that is there does not start.
+NO_START = {errno.ENOENT, errno.EACCES, errno.ENOEXEC}
+# Characters of what a program printed that an error has.
+MOST_WORDS = 300
 # Warnings of grompp that are known to be of no consequence here; anything else is refused.
 KNOWN_WARNINGS = (
     # An estimate from the masses: at 4 fs hydrogens are heavier, and constraints hold the rest.
@@ -26,8 +33,13 @@ KNOWN_WARNINGS = (
     # Restraints hold to places that move with the box as a whole.
     "absolute position restraints",
 )
+FATAL = r"(?:Fatal error|Error in user input|[Ee]rror):\n(.*?)\n\n"
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Broken(Exception):
+    """The program is there and does not run as GROMACS does."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +74,26 @@ class Gromacs:
         ------
         Unsupported
             With what grompp has against it.
+        Broken
+            It does not start, does not end, or fails without a reason.
 
         """
-        done = subprocess.run(
-            [self.path, "-nobackup", "grompp", "-maxwarn", "20", *arguments],
-            cwd=folder,
-            env=_environment(1),
-            capture_output=True,
-            text=True,
-            check=False,
-            preexec_fn=die_with_parent,
-        )
+        try:
+            done = subprocess.run(
+                [self.path, "-nobackup", "grompp", "-maxwarn", "20", *arguments],
+                cwd=folder,
+                env=_environment(1),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=GROMPP_SECONDS,
+                preexec_fn=die_with_parent,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Broken(f"grompp had not ended after {GROMPP_SECONDS:g} s") from error
+        except OSError as error:
+            raise no_start(error) from error
         text = done.stdout + done.stderr
         if "No space left on device" in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -80,25 +101,37 @@ class Gromacs:
         unknown = [each for each in problems if not any(known in each for known in KNOWN_WARNINGS)]
         if done.returncode:
             errors = re.findall(r"\nERROR \d+ [^\n]*\n(.*?)\n\n", text, re.DOTALL)
-            fatal = re.search(r"(?:Fatal error|Error in user input):\n(.*?)\n\n", text, re.DOTALL)
-            unknown += [_line(error) for error in errors] or [_line(fatal[1] if fatal else text[-300:])]
+            fatal = re.search(FATAL, text, re.DOTALL)
+            if not errors and not fatal:
+                raise Broken(f"grompp ended with status {done.returncode}{said(text)}")
+            unknown += [_line(error) for error in errors or [fatal[1] if fatal else ""]]
         if unknown:
             raise Unsupported(f"grompp: {'; '.join(unknown)}")
 
     def mdrun(self, folder: Path, log: Path, threads: int, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a run in a folder; it ends with this process, and its words go to a log."""
+        """Start a run in a folder; it ends with this process, and its words go to a log.
+
+        Raises
+        ------
+        Broken
+            It does not start.
+
+        """
         ranks = ["-ntmpi", "1"] if self.has_thread_mpi else []
         fixed = ["-ntomp", str(threads), "-pin", "off", "-nb", "cpu", "-reprod", "-notunepme", "-noappend"]
         command = [self.path, "-nobackup", "mdrun", *ranks, *fixed, "-cpt", str(NO_CHECKPOINTS), *arguments]
         with log.open("wb") as file:
-            return subprocess.Popen(
-                command,
-                cwd=folder,
-                env=_environment(threads),
-                stdout=file,
-                stderr=file,
-                preexec_fn=die_with_parent,  # noqa: PLW1509
-            )
+            try:
+                return subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=_environment(threads),
+                    stdout=file,
+                    stderr=file,
+                    preexec_fn=die_with_parent,  # noqa: PLW1509
+                )
+            except OSError as error:
+                raise no_start(error) from error
 
 
 def find(path: str | None) -> Gromacs | None:
@@ -108,7 +141,12 @@ def find(path: str | None) -> Gromacs | None:
         return None
     try:
         done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, check=False, timeout=VERSION_SECONDS
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=VERSION_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -146,6 +184,18 @@ def _environment(threads: int) -> dict[str, str]:
         # No structures of each step on which constraints failed.
         "GMX_SUPPRESS_DUMP": "1",
     }
+
+
+def no_start(error: OSError) -> Exception:
+    """The error of a program that did not start: its own fault, or the machine's."""
+    return Broken(f"it does not start: {error.strerror}") if error.errno in NO_START else error
+
+
+def said(text: str) -> str:
+    """What a program printed as it failed, to be put after what is known: its error, or its last words."""
+    fatal = re.search(FATAL, text, re.DOTALL)
+    words = without_folders(_line(fatal[1] if fatal else text[-MOST_WORDS:]))
+    return f": {words}" if words else ""
 
 
 def _line(text: str) -> str:

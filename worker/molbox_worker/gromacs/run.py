@@ -16,20 +16,21 @@ import re
 import shutil
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import openmm
 
 from molbox_worker import method
-from molbox_worker.diagnose import Chunk, collapsed, unstable
+from molbox_worker.diagnose import Chunk, Diagnosis, collapsed, diagnose, unstable
 from molbox_worker.gromacs import mdp
 from molbox_worker.gromacs.files import Array, Energies, Energy, Frame, Trajectory, read_g96, write_g96
 from molbox_worker.gromacs.molecules import Molecules
-from molbox_worker.gromacs.program import Gromacs
+from molbox_worker.gromacs.program import Broken, Gromacs, said
 from molbox_worker.gromacs.terms import Terms, Unsupported
 from molbox_worker.gromacs.topology import write_topology
-from molbox_worker.model import place, read_state
+from molbox_worker.model import counted, place, place_of, read_state
 from molbox_worker.plan import Stage
 from molbox_worker.result import Stopped, TaskError
 from molbox_worker.simulation import Simulation
@@ -51,7 +52,16 @@ BROKEN = r"LINCS WARNING|can not be settled|Too many LINCS|total potential energ
 TAIL_BYTES = 500
 # Names of the box's widths in an .edr, of a rectangular box and of others.
 WIDTHS = {"Box-X", "Box-Y", "Box-Z", "Box-XX", "Box-YY", "Box-ZZ"}
+# How both programs call a box that the list of neighbours does not fit into.
+NARROW = "longer than half the shortest box vector"
+KILLED = "mdrun was killed, as where memory is short"
+# The largest deviation of a constraint and its atoms, counted from one.
+DEVIATION = r"rms \S+, max (\S+) \(between atoms (\d+) and (\d+)\)"
 NO_MEMORY = r"[Nn]ot enough memory|bad_alloc|Cannot allocate memory"
+
+
+class Killed(MemoryError):
+    """Something has killed mdrun."""
 
 
 class GromacsRun(StageRun):
@@ -120,11 +130,22 @@ class GromacsRun(StageRun):
         try:
             self._grompp(parameters)
         except Unsupported as error:
-            if "longer than half the shortest box vector" not in str(error):
+            if NARROW not in str(error):
                 raise
             # A list that is made more often needs less room around the cutoff.
             self._list_steps = mdp.SHORT_LIST_STEPS
-            self._grompp({**parameters, "nstlist": self._list_steps})
+            try:
+                self._grompp({**parameters, "nstlist": self._list_steps})
+            except Unsupported as again:
+                raise (self._too_narrow() if NARROW in str(again) else again) from again
+
+    def _too_narrow(self) -> Unsupported:
+        """That the list of neighbours, which reaches farther than the cutoff, does not fit into the box."""
+        return Unsupported(
+            f"the box, {np.diag(self._box).min():.3f} nm wide, is too narrow for a list of neighbours that reaches"
+            f" beyond the cutoff, {self._model.plan.cutoff_nm:g} nm",
+            remedy="build with a larger minimum_padding or lower non_bonded_cutoff",
+        )
 
     def _grompp(self, parameters: mdp.Parameters) -> None:
         (self._folder / "stage.mdp").write_text(mdp.text(parameters))
@@ -167,7 +188,25 @@ class GromacsRun(StageRun):
 
     def _take_segment(self, step: int, end: int, start: openmm.State) -> None:
         """Run a segment, write what it gives, and take over where it ends."""
-        folder = self._folder / "segment"
+        try:
+            failure = self._try_segment(step, end)
+            if isinstance(failure, Killed):
+                self._simulation.task.log(f"{self._stage.name}: {failure}; run again from step {step}")
+                self._reopen_files()
+                failure = self._try_segment(step, end)
+            if isinstance(failure, Broken) and self._checkpoint is not None:
+                # It took no step from the checkpoint, which another version may have written.
+                self._resume_from_state(step, start)
+                failure = self._try_segment(step, end)
+            if failure is not None:
+                raise failure
+            self._take_over()
+        except openmm.OpenMMException as error:
+            raise self._unstable(step, end, start) from error
+
+    def _try_segment(self, step: int, end: int) -> Exception | None:
+        """Run a segment and write what it gives; returns what kept it from its end."""
+        folder = self._segment
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         # The step is printed often enough to be the heartbeat of millions of atoms.
@@ -178,25 +217,14 @@ class GromacsRun(StageRun):
             arguments += ["-cpi", "start.cpt"]
         self._seen = step
         self._near = self._positions
-        try:
-            status = self._follow(folder, step, end, arguments)
-            failure = self._failure(status) if status else None
-            if isinstance(failure, RuntimeError) and self._checkpoint is not None and self._seen == step:
-                # It took no step from the checkpoint, which another version may have written.
-                self._resume_from_state(step, start)
-                self._take_segment(step, end, start)
-                return
-            if failure is not None:
-                raise failure
-            self._take_over(folder)
-        except openmm.OpenMMException as error:
-            raise self._unstable(step, end, start) from error
+        status = self._follow(folder, step, end, arguments)
+        is_whole = any(folder.glob("end*.g96")) and (folder / "segment.cpt").exists()
+        return None if status == 0 and is_whole else self._failure(status, step)
 
     def _resume_from_state(self, step: int, start: openmm.State) -> None:
         """Have the stage go on from positions and velocities, in the place of a checkpoint."""
         text = self._log_of_mdrun.read_text(errors="replace")
-        found = re.search(r"(?:Fatal error|Error in user input|[Ee]rror):\n(.*?)\n\n", text, re.DOTALL)
-        self._warn_of_checkpoint(" ".join((found[1] if found else text[-TAIL_BYTES:]).split()))
+        self._warn_of_checkpoint(said(text).removeprefix(": "))
         self._checkpoint = None
         state = self._context(start).getState(positions=True, velocities=True)
         self._make_input(start, state, step)
@@ -223,6 +251,10 @@ class GromacsRun(StageRun):
             process.wait()
             energies.close()
             frames.close()
+
+    @property
+    def _segment(self) -> Path:
+        return self._folder / "segment"
 
     @property
     def _log_of_mdrun(self) -> Path:
@@ -262,8 +294,9 @@ class GromacsRun(StageRun):
             self._reported = self._seen
             self._report(self._seen, self._first_step)
 
-    def _take_over(self, folder: Path) -> None:
+    def _take_over(self) -> None:
         """Take what a segment has left as where the next begins."""
+        folder = self._segment
         # mdrun numbers it by the part of the run.
         (end,) = folder.glob("end*.g96")
         positions, velocities, box = read_g96(end)
@@ -274,29 +307,54 @@ class GromacsRun(StageRun):
         self._velocities, self._box = velocities, self._box * (np.diag(box) / np.diag(self._box))
         self._checkpoint = (folder / "segment.cpt").read_bytes()
 
-    def _failure(self, status: int) -> Exception:
-        """What kept mdrun from the end of a segment."""
+    def _failure(self, status: int, step: int) -> Exception:
+        """What kept mdrun from the end of a segment that began at a step."""
         text = self._log_of_mdrun.read_text(errors="replace")
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if re.search(NO_MEMORY, text) or -status == signal.SIGKILL:
-            return MemoryError("mdrun had not enough memory, or was killed")
+        has_no_memory = re.search(NO_MEMORY, text)
+        if has_no_memory or -status == signal.SIGKILL:
+            return MemoryError("mdrun had not enough memory") if has_no_memory else Killed(KILLED)
+        if NARROW in text:
+            return self._too_narrow()
         if re.search(BROKEN, text) or -status in DEATHS:
             broken: Exception = openmm.OpenMMException("Particle coordinate is NaN")
             return broken
         if -status == signal.SIGILL:
             # A cluster's nodes may differ. `grompp` and `--version` have few of the instructions.
             return Unsupported(f"it was built for {self._gromacs.simd}, which this processor lacks")
-        return RuntimeError(f"mdrun ended with status {status}: {text[-TAIL_BYTES:]}")
+        ended = f"mdrun ended with status {status}{said(text)}"
+        return Broken(ended) if self._seen == step else RuntimeError(ended)
 
-    def _unstable(self, step: int, end: int, start: openmm.State) -> TaskError:
+    def _unstable(self, step: int, end: int, start: openmm.State) -> Exception:
         """Why a segment broke, as OpenMM finds it from where the segment began."""
         task, model, stage = self._simulation.task, self._model, self._stage
         task.log(f"{stage.name}: mdrun broke after step {self._seen}; OpenMM looks for the reason")
+        text = self._log_of_mdrun.read_text(errors="replace")
         with task.heartbeat():
             before = self._context(start).getState(positions=True, velocities=True)
             chunk = Chunk(step, min(end - step, DIAGNOSED_STEPS), before)
-            return unstable(model, stage, start, chunk, seen=self._seen)
+            found = diagnose(model, stage, start, chunk)
+        if found.is_sound and self._seen == step and not re.search(BROKEN, text):
+            return Broken(f"mdrun crashed before its first step{said(text)}")
+        if found.is_sound:
+            # It may break later with OpenMM too. Its forces are those of any sound structure.
+            found = self._as_mdrun_has_it(text, found)
+        return unstable(model, stage, found, seen=self._seen)
+
+    def _as_mdrun_has_it(self, text: str, found: Diagnosis) -> Diagnosis:
+        """What mdrun printed as it broke, with the names of atoms, where OpenMM found nothing."""
+        atoms = list(self._model.topology.atoms())
+        deviation = re.search(DEVIATION, text)
+        named = [atoms[int(number) - 1] for number in deviation.groups()[1:]] if deviation else []
+        if deviation:
+            first, second = map(place_of, named)
+            words = f"a bond is not held, relative deviation {deviation[1]} between {first} and {second}"
+        else:
+            broken = re.search(f"[^\\n]*(?:{BROKEN})[^\\n]*", text)
+            words = " ".join(broken[0].split()) if broken else said(text).removeprefix(": ") or "a crash"
+        where = f"of mdrun: {words}; OpenMM took {found.last - found.first} steps from step {found.first} on soundly"
+        return replace(found, where=where, residues=[counted(atom.residue) for atom in named])
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:

@@ -46,7 +46,11 @@ Pair = tuple[int, int]
 
 
 class Unsupported(Exception):
-    """The System has something that GROMACS cannot calculate exactly as OpenMM does."""
+    """The System has something that GROMACS cannot calculate exactly as OpenMM does; `remedy` helps besides OpenMM."""
+
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
