@@ -10,6 +10,7 @@ import json
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import openmm
 
@@ -23,6 +24,8 @@ from molbox_worker.plan import Stage
 from molbox_worker.result import as_json
 from molbox_worker.topology import WATER
 
+# What is kept of a part of a stage that something else went on with.
+OF_PART = ("engine", "machine", "integrator", "barostat", "constraints")
 # Of OpenMM's mesh, in all of its platforms.
 OPENMM_PME_ORDER = 5
 
@@ -198,9 +201,54 @@ class Method:
     removes_drift: bool
 
 
-def write(output: Path, method: Method) -> None:
-    """Write the file of a stage into the folder of results; an earlier attempt's is replaced."""
-    replace(output / f"{method.stage}.method.json", json.dumps(as_json(method), indent=1).encode() + b"\n")
+def write(output: Path, method: Method, step: int) -> dict[str, Any] | None:
+    """Write the file of a stage that is begun, or taken up at a step, into the folder of results.
+
+    What ran the steps before stays as the member `before`, by parts, where it was something else. Returns
+    the part that ends at the step, if there is one.
+    """
+    path, found = _path(output, method.stage), as_json(method)
+    parts = _parts_before(path, found, step)
+    if parts:
+        found["before"] = parts
+    replace(path, json.dumps(found, indent=1).encode() + b"\n")
+    return parts[-1] if parts and parts[-1]["steps"][1] == step else None
+
+
+def version_of(output: Path, stages: list[Stage], engine: str) -> str | None:
+    """The version of an engine that ran steps of a stage, the last of several; None if it ran none."""
+    files = [_path(output, stage.name) for stage in stages]
+    methods = [json.loads(path.read_text()) for path in files if path.exists()]
+    engines = [part["engine"] for each in methods for part in (*each.get("before", []), each)]
+    return next((str(each["version"]) for each in reversed(engines) if each["name"] == engine), None)
+
+
+def _path(output: Path, stage: str) -> Path:
+    return output / f"{stage}.method.json"
+
+
+def _parts_before(path: Path, found: dict[str, Any], step: int) -> list[dict[str, Any]]:
+    """What ran the steps of a stage before one from which on it is run as found, by parts that differ."""
+    if not step or not path.exists():
+        return []
+    earlier = json.loads(path.read_text())
+    parts: list[dict[str, Any]] = earlier.get("before", [])
+    first = parts[-1]["steps"][1] if parts else 0
+    parts.append({**{name: earlier[name] for name in OF_PART if name in earlier}, "steps": [first, step]})
+    # An attempt may have ended without a commit.
+    parts = [part for part in parts if part["steps"][0] < min(part["steps"][1], step)]
+    while parts and _is_same(parts[-1], found):
+        parts.pop()
+    return parts
+
+
+def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two parts of a stage were run alike. What is random has other seeds from a portable state on."""
+
+    def without_seed(part: Any) -> Any:
+        return {name: each for name, each in part.items() if name != "seed"} if isinstance(part, dict) else part
+
+    return all(without_seed(one.get(name)) == without_seed(other.get(name)) for name in OF_PART)
 
 
 def of_openmm(model: Model, stage: Stage, context: openmm.Context) -> Method:

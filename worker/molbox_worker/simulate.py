@@ -27,6 +27,7 @@ from molbox_worker.gromacs import program
 from molbox_worker.gromacs.program import Broken, Gromacs
 from molbox_worker.gromacs.run import GROMACS, GromacsRun
 from molbox_worker.gromacs.terms import Unsupported
+from molbox_worker.method import version_of
 from molbox_worker.plan import SimulateTask, Stage
 from molbox_worker.result import SimulationResult, Stopped, TaskError
 from molbox_worker.simulation import OPENMM, Simulation
@@ -47,7 +48,9 @@ def simulate(task: TaskDirectory, spec: SimulateTask) -> SimulationResult:
         if task.stop_requested:
             raise Stopped
         _run(simulation, index, stage, gromacs)
-    has_part = {"gromacs": gromacs.version} if gromacs else {}
+    # It may be here, or run this attempt, and have no part in what there is.
+    ran = version_of(task.output, spec.plan.stages, GROMACS)
+    has_part = {GROMACS: ran} if ran else {}
     return SimulationResult(
         simulation.ended, simulation.model.platform.getName(), simulation.engine, {**versions(), **has_part}
     )

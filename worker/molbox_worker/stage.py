@@ -15,7 +15,7 @@ from molbox_worker.diagnose import Chunk, explained
 from molbox_worker.engine import DALTON_PER_NM3
 from molbox_worker.model import degrees_of_freedom, mass, place, read_state
 from molbox_worker.plan import Stage
-from molbox_worker.result import Energies, StageResult, Stopped, TaskError
+from molbox_worker.result import Energies, StageResult, Stopped, TaskError, as_json
 from molbox_worker.simulation import Simulation, StageClock, chunk_of
 from molbox_worker.stage_files import StageFiles
 
@@ -25,6 +25,7 @@ CHUNK_SECONDS = 0.5
 FIRST_CHUNK = 10
 # Estimated time between commits, where a run is exact.
 EXACT_SECONDS = 30.0
+NAMES = {"openmm": "OpenMM", "gromacs": "GROMACS"}
 
 
 class StageRun:
@@ -54,6 +55,20 @@ class StageRun:
     def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
         """Take the steps that are left, and write and commit what is due; returns where they lead."""
         raise NotImplementedError
+
+    def _note(self, used: method.Method, step: int) -> None:
+        """Note how the stage is run from a step on, and warn where another engine ran what is before."""
+        if step == self._stage.steps:
+            return
+        task, engine = self._simulation.task, as_json(used.engine)
+        before = method.write(task.output, used, step)
+        if before and any(before["engine"][name] != engine[name] for name in ("name", "precision")):
+            now, then = (
+                f"{NAMES[each['name']]} {each['version']} in {each['precision']} precision"
+                for each in (engine, before["engine"])
+            )
+            message = f"{self._stage.name}: run by {now} from step {step} on; {then} ran the steps before"
+            task.warn("engine_changed", message)
 
     def _open_files(self) -> StageFiles:
         """Trajectory and log, cut to what is committed."""
@@ -198,7 +213,7 @@ class OpenMMRun(StageRun):
         # OpenMM 8.6.1 has what tells the mesh on a CPU from the first energies on; before them it reads memory that
         # nobody has set.
         context.getState(energy=True)
-        method.write(simulation.task.output, method.of_openmm(self._model, stage, context))
+        self._note(method.of_openmm(self._model, stage, context), step)
         last_commit = time.monotonic()
         events = [frequency for frequency in (stage.traj_freq, stage.log_freq) if frequency]
         if is_exact:

@@ -255,8 +255,16 @@ def test_either_engine_resumes_what_the_other_has_left(
     task = json.loads(path.read_text())
     task["plan"]["engine"] = engines[1]
     path.write_text(json.dumps(task))
+    taken_at = committed_step(job)
     assert job.run() == 0, job.log()
     assert job.result["engine"] == engines[1]
+    used = json.loads(job.output("production.method.json").read_text())
+    (before,) = used["before"]
+    assert (before["engine"]["name"], used["engine"]["name"]) == engines
+    assert before["steps"] == [0, taken_at]
+    assert {"machine", "integrator", "constraints"} <= before.keys()
+    assert f"from step {taken_at} on" in warnings_of(job)["engine_changed"]
+    assert job.result["versions"]["gromacs"] in {used["engine"]["version"], before["engine"]["version"]}
     assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 601, 20))
     assert len(frames(job.output("production.dcd"))) == 10
     temperatures = [row["temperature (K)"] for row in rows(job.output("production.csv"))]
@@ -276,6 +284,17 @@ def test_left_to_choose_it_is_gromacs_on_a_cpu_and_stays_what_began(water: Direc
     path.write_text(path.read_text().replace('"openmm"', '"auto"'))
     assert begun.run() == 0, begun.log()
     assert begun.result["engine"] == "openmm"
+
+
+def test_the_versions_have_gromacs_where_it_ran_a_stage(water: Directory, simulation: Simulator) -> None:
+    idle = simulation(water, [{"steps": 0}], engine="gromacs")
+    assert idle.run() == 0, idle.log()
+    assert "gromacs" not in idle.result["versions"]
+    assert not idle.output("production.method.json").exists(), "nothing was run"
+    other = simulation(water, [{"steps": 20}], engine="auto")
+    add_force(other)
+    assert other.run() == 0, other.log()
+    assert "gromacs" not in other.result["versions"]
 
 
 def add_force(job: Directory) -> None:

@@ -21,7 +21,7 @@ from conftest import Directory
 from numpy.typing import NDArray
 from openmm import app
 
-from molbox_worker import excerpt
+from molbox_worker import excerpt, method
 from molbox_worker.dcd import AKMA_PS, DcdFile
 from molbox_worker.directory import dump
 
@@ -710,6 +710,42 @@ def test_stages_without_steps_are_allowed(water: Directory, simulation: Callable
     assert job.run() == 0, job.log()
     assert [(stage["steps"], stage["frames"]) for stage in job.result["stages"][1:]] == [(0, 0), (0, 0), (20, 1)]
     assert rows(job.output("equilibration_1.csv")) == []
+
+
+def test_parts_of_a_stage_that_ran_otherwise_are_kept(tmp_path: Path) -> None:
+    def used(precision: str, seed: int = 1) -> method.Method:
+        return method.Method(
+            stage="production",
+            ensemble="NVT",
+            steps=100,
+            engine=method.Engine("openmm", "8.6", precision, platform="CUDA"),
+            machine=method.machine(1),
+            integrator=method.Integrator("LangevinMiddleIntegrator", 2.0, 300.0, 1.0, seed),
+            barostat=None,
+            constraints=method.Constraints(3, 0, ["SETTLE"], 1e-6),
+            nonbonded=None,
+            restraint=None,
+            hydrogen_mass_da=None,
+            removes_drift=True,
+        )
+
+    def parts() -> list[tuple[str, list[int]]]:
+        content = json.loads((tmp_path / "production.method.json").read_text())
+        return [(part["engine"]["precision"], part["steps"]) for part in content.get("before", [])]
+
+    method.write(tmp_path, used("mixed"), 0)
+    method.write(tmp_path, used("mixed", seed=2), 10)
+    assert parts() == [], "a part is none for its seeds"
+    method.write(tmp_path, used("double"), 20)
+    assert parts() == [("mixed", [0, 20])]
+    method.write(tmp_path, used("mixed"), 20)
+    assert parts() == [], "the attempt between took no step"
+    method.write(tmp_path, used("double"), 30)
+    method.write(tmp_path, used("single"), 40)
+    method.write(tmp_path, used("single"), 50)
+    assert parts() == [("mixed", [0, 30]), ("double", [30, 40])]
+    method.write(tmp_path, used("double"), 0)
+    assert parts() == [], "the stage began anew"
 
 
 def test_times_are_exact(water: Directory, simulation: Callable[..., Directory]) -> None:

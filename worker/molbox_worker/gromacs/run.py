@@ -92,7 +92,7 @@ class GromacsRun(StageRun):
             else:
                 self._make_input(start, start, 0)
             used = method.of_gromacs(self._model, self._stage, self._gromacs, terms, system, self._parameters)
-            method.write(self._simulation.task.output, used)
+            self._note(used, last.step)
         return last.step
 
     def _own_checkpoint(self) -> bytes | None:
