@@ -12,6 +12,7 @@ from openmm import app
 
 from molbox_worker import __version__
 from molbox_worker.directory import TaskDirectory
+from molbox_worker.plan import BuildTask
 from molbox_worker.result import ResidueName, TaskError
 
 # PDB has five columns for atom numbers.
@@ -24,8 +25,12 @@ AUTOMATIC = ("CUDA", "HIP", "CPU")
 GPU = {"CUDA", "HIP", "OpenCL"}
 
 
-def platform(task: TaskDirectory) -> tuple[openmm.Platform, dict[str, str]]:
-    """The platform that the service asked for, or the best there is, with its properties."""
+def platform(task: TaskDirectory, *, threads: int | None = None) -> tuple[openmm.Platform, dict[str, str]]:
+    """The platform that the service asked for, or the best there is, with its properties.
+
+    On a CPU builds have one thread, unless told otherwise: on several, forces are summed in an order that is
+    another each time, and so are the last digits of what is minimised.
+    """
     wanted = task.spec.platform
     available = {openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())}
     name = wanted or next(name for name in AUTOMATIC if name in available)
@@ -37,7 +42,8 @@ def platform(task: TaskDirectory) -> tuple[openmm.Platform, dict[str, str]]:
         )
     properties: dict[str, str] = {}
     if name == "CPU":
-        properties = {"Threads": str(task.spec.threads), "DeterministicForces": "true"}
+        threads = threads or (1 if isinstance(task.spec, BuildTask) else task.spec.threads)
+        properties = {"Threads": str(threads), "DeterministicForces": "true"}
     elif name in GPU:
         properties = {"Precision": "mixed"}
         if task.spec.device is not None:

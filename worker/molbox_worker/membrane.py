@@ -63,7 +63,8 @@ def add(
             negativeIon=plan.negative_ion,
             ionicStrength=plan.concentration * unit.molar,
             neutralize=True,
-            platform=platform(task)[0],
+            # Minutes on one thread; which system it gives is not promised.
+            platform=platform(task, threads=task.spec.threads)[0],
         )
     leaves = _lipids_per_leaf(modeller, n_solute)
     area = modeller.topology.getUnitCellDimensions()[0]._value * modeller.topology.getUnitCellDimensions()[1]._value

@@ -47,6 +47,16 @@ def test_a_loop_is_of_trans_peptides_and_l_amino_acids(builder: Builder) -> None
         assert np.dot(n - ca, np.cross(c - ca, cb - ca)) > 1.5e-3, f"hand of {i}"
 
 
+def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads(builder: Builder) -> None:
+    # A loop, side chains and hydrogens are built and minimised.
+    there = [line for line in HEAVY if not 50 <= int(line[22:26]) <= 55]
+    there = [line for line in there if int(line[22:26]) != 48 or line[12:16].strip() in {"N", "CA", "C", "O"}]
+    first, second = (builder("".join(SEQRES + there), task={"threads": threads}, **SMALL) for threads in (1, 3))
+    assert first.result["status"] == "succeeded", first.log()
+    for name in ("system.xml", "state.xml", "topology.json"):
+        assert first.output(name).read_bytes() == second.output(name).read_bytes(), name
+
+
 def test_a_gap_that_no_loop_can_close_is_left_and_reported(builder: Builder) -> None:
     # Two residues are missing, and their neighbours further apart than two can reach.
     end, start = place("C", 52), place("N", 55)
