@@ -773,7 +773,7 @@ fn cell(value: &Value) -> String {
 
 /// A character of a text that somebody may have chosen, which neither turns round what follows it nor
 /// commands the terminal.
-fn harmless(c: char) -> char {
+pub(crate) fn harmless(c: char) -> char {
     let is_direction_mark = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_command = c.is_control() && c != '\n';
     if is_command || is_direction_mark { char::REPLACEMENT_CHARACTER } else { c }

@@ -768,3 +768,47 @@ fn up_without_the_service_says_what_brings_it_and_with_it_becomes_it() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said, format!("{} up --detach --data here\n", service.display()));
 }
+
+#[test]
+fn a_report_embeds_no_file_that_a_structure_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = |name: &str| -> Value {
+        let path = repository().join("openapi/examples").join(name);
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let mut system = example("system_view.200.succeeded.json");
+    let warning = |message: &str| json!({"code": "build", "message": message});
+    system["warnings"] = json!([
+        warning("![y](missing.png) 900 of chain Z removed"),
+        warning("![z](../secret.txt) 901 of chain Z removed"),
+        warning("[click](javascript:alert(1)) 902 of chain Z removed"),
+        warning("`:41` counts residues"),
+    ]);
+    let state = json!({
+        "id": "run_1",
+        "plan": {
+            "structure": "/data/![x](&#46;&#46;&#47;secret.txt).pdb", "system": {}, "job": {},
+            "replicas": 1,
+        },
+        "files": [],
+        "system": system,
+        "replicas": [{"job": example("job_view.200.succeeded.json")}],
+        "is_done": true,
+    });
+    fs::create_dir(folder.path().join("run")).unwrap();
+    fs::write(folder.path().join("secret.txt"), "secret").unwrap();
+    fs::write(folder.path().join("run/molbox-run.json"), state.to_string()).unwrap();
+    let mut resumed = molbox(folder.path(), &["run", "--resume", "run"]);
+    ok(resumed.env("MOLBOX_API_KEY", "key").env("MOLBOX_BASE_URL", "http://127.0.0.1:9"));
+    let page = fs::read_to_string(folder.path().join("run/report.html")).unwrap();
+    assert!(!page.contains("<img") && !page.contains("javascript:alert(1)\""), "{page}");
+    for part in [
+        "default-src 'none'",
+        "<h1>![x](&amp;#46;&amp;#46;&amp;#47;secret.txt).pdb</h1>",
+        "<li>![y](missing.png) 900 of chain Z removed</li>",
+        "<li>[click](javascript:alert(1)) 902 of chain Z removed</li>",
+        "<li><code>:41</code> counts residues</li>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}

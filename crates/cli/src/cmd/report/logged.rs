@@ -1,7 +1,6 @@
 //! What the stages of a simulation have logged: how it went, the means with their errors, and from
 //! when on it was in equilibrium.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -11,8 +10,8 @@ use molbox::workflow::types::JobSettings;
 use molbox_analysis::{Equilibration, SettledMean};
 use molbox_plot::Figure;
 
-use super::markdown::escaped;
-use super::methods::{listed, short};
+use super::markdown::{Markdown, listed, md, row};
+use super::methods::short;
 use crate::{series, statistics};
 
 const PRODUCTION: &str = "production";
@@ -93,29 +92,32 @@ impl Log {
 
     /// That production was too short for some of what it has logged, in a sentence; of which
     /// replica, where there are several.
-    pub(super) fn warning(&self, replica: Option<usize>) -> Option<String> {
+    pub(super) fn warning(&self, replica: Option<usize>) -> Option<Markdown> {
         let unsettled: Vec<(&str, f64)> = self
             .production()
             .filter_map(|it| Some((it.quantity.as_str(), it.drift()?)))
             .filter(|(_, drift)| *drift > MOST_DRIFT)
             .collect();
-        let of = replica.map(|n| format!(" of replica {n}")).unwrap_or_default();
+        let of = replica.map(|n| md!(" of replica {}", n));
         let percent = |drift: f64| format!("{:.0} %", 100.0 * drift);
         match unsettled.as_slice() {
             [] => None,
-            [(quantity, drift)] => Some(format!(
-                "The {quantity} had not settled within production{of}: the first {} is drift, or \
-                 a fluctuation too slow for a run of this length, and its mean means little.",
+            [(quantity, drift)] => Some(md!(
+                "The {} had not settled within production{}: the first {} is drift, or a \
+                 fluctuation too slow for a run of this length, and its mean means little.",
+                quantity,
+                of,
                 percent(*drift)
             )),
             several => {
                 let names: Vec<&str> = several.iter().map(|(quantity, _)| *quantity).collect();
                 let drifts: Vec<String> =
                     several.iter().map(|(_, drift)| percent(*drift)).collect();
-                Some(format!(
-                    "The {} had not settled within production{of}: the first {} are drift, or \
+                Some(md!(
+                    "The {} had not settled within production{}: the first {} are drift, or \
                      fluctuations too slow for a run of this length, and their means mean little.",
                     listed(&names),
+                    of,
                     listed(&drifts)
                 ))
             }
@@ -123,37 +125,44 @@ impl Log {
     }
 
     /// The means of all stages with their errors, and where equilibrium begins.
-    pub(super) fn table(&self, text: &mut String) -> Result<()> {
+    pub(super) fn table(&self, text: &mut Markdown) {
         if self.quantities.is_empty() {
-            return Ok(());
+            return;
         }
-        writeln!(
-            text,
+        text.push(md!(
             "| stage | quantity | unit | mean | standard error | standard deviation | values | \
-             effective samples | in equilibrium from |\n|---|---|---|---|---|---|---|---|---|"
-        )?;
+             effective samples | in equilibrium from |\n|---|---|---|---|---|---|---|---|---|\n"
+        ));
         for one in &self.quantities {
-            writeln!(text, "| {} | {} |", one.what(), one.cells().join(" | "))?;
+            let ([stage, quantity, unit], values) = (one.what(), one.cells());
+            let [mean, error, deviation, n_values, n_effective, begin] = &values;
+            text.push(row(&[
+                &stage,
+                &quantity,
+                &unit,
+                mean,
+                error,
+                deviation,
+                n_values,
+                n_effective,
+                begin,
+            ]));
         }
-        writeln!(
-            text,
+        text.push(md!(
             "\nMean, error and deviation are over the part of a stage in which the quantity is in \
              equilibrium: it begins where it holds the most effective samples, which are its values \
              by their statistical inefficiency, for successive ones are alike. The error is the \
              deviation by the root of that number (Chodera and others 2007, Chodera 2016). Drift \
-             is what equilibration is for, and a fault of production.\n"
-        )?;
-        Ok(())
+             is what equilibration is for, and a fault of production.\n\n"
+        ));
     }
 }
 
 impl Logged {
-    /// Stage, quantity and unit, as cells of a table.
-    pub(super) fn what(&self) -> String {
+    /// Stage, quantity and unit.
+    pub(super) fn what(&self) -> [String; 3] {
         let unit = self.unit.replace("^3", "³").replace("^2", "²");
         [self.stage.replace('_', " "), self.quantity.clone(), unit]
-            .map(|cell| escaped(&cell))
-            .join(" | ")
     }
 
     /// The mean where it is in equilibrium, or of all where that cannot be known.
@@ -236,6 +245,8 @@ fn logged(stage: &str, log: &str) -> Vec<Logged> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     /// A log of a density that rises until some row and then varies, of a temperature that varies,
@@ -255,8 +266,9 @@ mod tests {
     fn a_table_has_means_with_errors_and_where_equilibrium_begins() {
         let short = log(5, 0);
         let all = Log::of([("equilibration_1", short.as_str()), ("production", &log(400, 100))]);
-        let mut text = String::new();
-        all.table(&mut text).unwrap();
+        let mut table = Markdown::default();
+        all.table(&mut table);
+        let text = table.as_str();
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
         let cells = |start: &str| row(start).split(" | ").map(str::to_owned).collect::<Vec<_>>();
         let density = cells("| production | density | g/mL |");
@@ -277,9 +289,9 @@ mod tests {
     fn what_drifts_for_more_than_half_of_production_is_warned_of() {
         let of = |drift| Log::of([("production", log(400, drift))]);
         assert_eq!(of(100).warning(None), None);
-        let warning = of(300).warning(None).unwrap();
+        let warning = of(300).warning(None).unwrap().to_string();
         assert!(warning.starts_with("The density had not settled within production: the first 7"));
-        let warning = of(300).warning(Some(2)).unwrap();
+        let warning = of(300).warning(Some(2)).unwrap().to_string();
         assert!(warning.contains("within production of replica 2: the first 7"), "{warning}");
         let equilibration = Log::of([("equilibration_1", log(400, 300))]);
         assert_eq!(equilibration.warning(None), None, "that is what it is for");
@@ -295,7 +307,7 @@ mod tests {
             if nth == 0 { format!("{line}\n") } else { format!("{line},{last}\n") }
         };
         let text: String = text.lines().enumerate().map(twice).collect();
-        let warning = Log::of([("production", text)]).warning(None).unwrap();
+        let warning = Log::of([("production", text)]).warning(None).unwrap().to_string();
         assert!(
             warning.starts_with("The density and potential energy had not settled"),
             "{warning}"

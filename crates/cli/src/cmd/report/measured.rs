@@ -2,7 +2,6 @@
 //! fluctuation of each residue.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::{fs, thread};
@@ -13,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::logged::{MOST_DRIFT, basis, begin};
-use super::markdown::escaped;
+use super::markdown::{Markdown, Piece, code, md, row};
 use crate::statistics;
 
 /// The tables of an analysis, as far as averages are made of them.
@@ -95,8 +94,8 @@ impl Column {
 /// A quantity of an analysis, measured in each frame.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
-    /// Analysis, definition and unit, as cells of a table.
-    pub(super) what: String,
+    /// Analysis, definition and unit, for people.
+    pub(super) what: [String; 3],
     /// The definition, as short as an axis needs it, and the unit alone.
     pub(super) name: String,
     pub(super) unit: String,
@@ -275,7 +274,7 @@ fn measured(tables: &[Table]) -> Vec<Measured> {
             let Some(values) = column.measured() else { continue };
             let unit = column.unit.clone().unwrap_or_default();
             let name = column.definition.clone();
-            let what = [table.title.as_str(), &readable(&name), &unit].map(escaped).join(" | ");
+            let what = [table.title.clone(), readable(&name), unit.clone()];
             let times = times.clone();
             all.push(Measured { what, name, unit, times, has_times, values, settled: None });
         }
@@ -306,61 +305,59 @@ fn readable(definition: &str) -> String {
 }
 
 /// Which atoms the masks have selected: others, perhaps, than were meant.
-pub(super) fn selected(text: &mut String, groups: &[Group]) -> Result<()> {
+pub(super) fn selected(text: &mut Markdown, groups: &[Group]) {
     if groups.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(text, "\n| mask | atoms | first | last |\n|---|--:|---|---|")?;
+    text.push(md!("\n| mask | atoms | first | last |\n|---|--:|---|---|\n"));
     for Group { label, atoms, first_atom, last_atom } in groups {
-        let [first, last] =
-            [first_atom, last_atom].map(|atom| escaped(atom.as_deref().unwrap_or_default()));
-        writeln!(text, "| `{}` | {atoms} | {first} | {last} |", escaped(label))?;
+        text.push(row(&[&code(label), atoms, first_atom, last_atom]));
     }
-    Ok(())
 }
 
 /// Mean with its standard error, where equilibrium begins and what it holds, and extremes, of what
 /// was measured in each frame.
-pub(super) fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
+pub(super) fn averages(text: &mut Markdown, measured: &[Measured]) {
     if measured.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(
-        text,
+    text.push(md!(
         "| analysis | quantity | unit | mean | standard error | standard deviation | least | \
          largest | frames | g | effective samples | in equilibrium from \
-         |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
-    )?;
+         |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    ));
     for one in measured {
-        writeln!(text, "| {} | {} |", one.what, one.cells().join(" | "))?;
+        let cells = one.cells();
+        let all: Vec<&dyn Piece> =
+            one.what.iter().chain(&cells).map(|cell| cell as &dyn Piece).collect();
+        text.push(row(&all));
     }
-    writeln!(
-        text,
+    text.push(md!(
         "\nMean, error and deviation are over the part in which the quantity is in equilibrium, as \
          in `convergence.csv`: it begins where it holds the most effective samples, which are its \
-         frames by their statistical inefficiency g. Least and largest are of all frames.\n"
-    )?;
+         frames by their statistical inefficiency g. Least and largest are of all frames.\n\n"
+    ));
     for one in measured {
-        let name = one.what.split(" | ").nth(1).unwrap_or(&one.what);
+        let [_, quantity, _] = &one.what;
         let start = one.settled.map_or(0, |settled| settled.equilibration.start);
         let part = start as f64 / one.values.len() as f64;
         if part > MOST_DRIFT {
-            writeln!(
-                text,
-                "**{name}** had not settled: the first {:.0} % is drift, or a fluctuation too slow \
-                 for a run of this length, and its mean means little.\n",
-                100.0 * part
-            )?;
+            text.push(md!(
+                "**{}** had not settled: the first {} % is drift, or a fluctuation too slow for a \
+                 run of this length, and its mean means little.\n\n",
+                quantity,
+                format!("{:.0}", 100.0 * part)
+            ));
         } else if let Some(drift) = statistics::drift(one.of_equilibrium()) {
-            writeln!(
-                text,
-                "**{name}** changes by {drift:.3} from the first third of that part to the last, \
-                 by more than three standard errors: the system may not have been equilibrated, \
-                 and its mean means little.\n"
-            )?;
+            text.push(md!(
+                "**{}** changes by {} from the first third of that part to the last, by more than \
+                 three standard errors: the system may not have been equilibrated, and its mean \
+                 means little.\n\n",
+                quantity,
+                format!("{drift:.3}")
+            ));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -438,7 +435,7 @@ mod tests {
         let data: Data = serde_json::from_value(tables).unwrap();
         let Measured { what, name, .. } = &Analysis::of(&data).measured[0];
         assert_eq!(name, "RMSD of @CA&@/C");
-        assert_eq!(what, "RMSD | RMSD of the α-carbons (@CA&@/C) | Å");
+        assert_eq!(*what, ["RMSD", "RMSD of the α-carbons (@CA&@/C)", "Å"]);
     }
 
     #[test]

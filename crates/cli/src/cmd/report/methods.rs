@@ -2,7 +2,6 @@
 //! records and from what the worker noted of each stage; what is not known is left out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use molbox::workflow::types::{JobRecord, JobSettings, SystemRecord};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::markdown::{Markdown, code, joined, listed, md};
 use crate::output::counted;
 
 /// How a stage was run, as the worker noted it: `NAME.method.json` of a bundle.
@@ -128,11 +128,11 @@ pub(super) fn text(
     system: &SystemRecord,
     jobs: &[&JobRecord],
     bundles: &[&Path],
-) -> Result<String> {
+) -> Result<Markdown> {
     let Some(bundle) = bundles.first() else {
-        return Ok(String::new());
+        return Ok(Markdown::default());
     };
-    let mut text = String::new();
+    let mut text = Markdown::default();
     let built: Manifest = json(&bundle.join("system/manifest.json"))?.unwrap_or_default();
     let simulated: Manifest = json(&bundle.join("manifest.json"))?.unwrap_or_default();
     let first = jobs.first().context("a run with results has a job")?;
@@ -142,13 +142,13 @@ pub(super) fn text(
     }
     let methods = all.first().context("a bundle was found")?;
 
-    writeln!(text, "{}\n", of_system(run, system, &built))?;
-    writeln!(text, "{}\n", of_minimisation(jobs))?;
+    text.push(md!("{}\n\n", of_system(run, system, &built)));
+    text.push(md!("{}\n\n", of_minimisation(jobs)));
     if !methods.is_empty() {
-        writeln!(text, "{}\n", of_protocol(methods, &first.parameters))?;
-        writeln!(text, "{}\n", of_physics(methods))?;
+        text.push(md!("{}\n\n", of_protocol(methods, &first.parameters)));
+        text.push(md!("{}\n\n", of_physics(methods)));
     }
-    writeln!(text, "{}\n", of_machine(jobs, &all, &simulated))?;
+    text.push(md!("{}\n\n", of_machine(jobs, &all, &simulated)));
     Ok(text)
 }
 
@@ -165,20 +165,23 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 
 /// How each stage was run, in their order.
 fn methods(bundle: &Path, job: &JobRecord) -> Result<Vec<Method>> {
-    let paths = job.stages.iter().map(|stage| bundle.join(format!("{}.method.json", stage.name)));
+    let stages = job.stages.iter().map(|stage| stage.name.as_str());
+    // A file of the bundle, whatever a service calls its stages.
+    let stages = stages.filter(|name| !name.contains(['/', '\\']));
+    let paths = stages.map(|name| bundle.join(format!("{name}.method.json")));
     let found = paths.map(|path| json(&path));
     found.filter_map(Result::transpose).collect()
 }
 
-fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
+fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> Markdown {
     let mut said = Vec::new();
     let settings = &built.settings;
     let structure = run.plan.structure.rsplit('/').next().unwrap_or_default();
     let program = |name: &str, called: &str| {
-        built.versions.get(name).map(|version| format!("{called} {version}"))
+        built.versions.get(name).map(|version| md!("{} {}", called, version))
     };
-    let by: Vec<String> = [
-        (!built.molboxd.is_empty()).then(|| format!("molbox {}", built.molboxd)),
+    let by: Vec<Markdown> = [
+        (!built.molboxd.is_empty()).then(|| md!("molbox {}", built.molboxd)),
         // Nothing of a system that is there whole is completed.
         program("pdbfixer", "PDBFixer").filter(|_| settings.built.is_empty()),
         program("openmm", "OpenMM"),
@@ -186,13 +189,13 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let by = if by.is_empty() { String::new() } else { format!(" with {}", listed(&by)) };
+    let by = (!by.is_empty()).then(|| md!(" with {}", listed(&by)));
     if settings.built.is_empty() {
-        let chains = settings.chain_id.as_ref().map(|chains| format!(", chains {chains}"));
-        let of = if structure.is_empty() { "Solvent".to_owned() } else { format!("`{structure}`") };
-        said.push(format!("The system was built of {of}{}{by}.", chains.unwrap_or_default()));
+        let chains = settings.chain_id.as_ref().map(|chains| md!(", chains {}", chains));
+        let of = if structure.is_empty() { md!("Solvent") } else { code(structure) };
+        said.push(md!("The system was built of {}{}{}.", of, chains, by));
     } else {
-        said.push(format!("The system was read from the files of another program{by}."));
+        said.push(md!("The system was read from the files of another program{}.", by));
     }
     if let (Some(ph), false) = (settings.ph, structure.is_empty()) {
         let kept = if settings.keep_hydrogens == Some(true) {
@@ -200,83 +203,77 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
         } else {
             "Hydrogens were added"
         };
-        let variants: Vec<String> = system
-            .summary
-            .iter()
-            .flat_map(|summary| &summary.variants)
-            .map(|(name, count)| format!("{count} {name}"))
-            .collect();
-        let variants = match variants.as_slice() {
-            [] => String::new(),
-            some => format!(" (protonation states: {})", some.join(", ")),
-        };
-        said.push(format!("{kept} for pH {ph}{variants}."));
+        let variants = system.summary.iter().flat_map(|summary| &summary.variants);
+        let variants: Vec<Markdown> =
+            variants.map(|(name, count)| md!("{} {}", count, name)).collect();
+        let variants = (!variants.is_empty())
+            .then(|| md!(" (protonation states: {})", joined(&variants, ", ")));
+        said.push(md!("{} for pH {}{}.", kept, ph, variants));
     }
     if let Some(lipid) = &settings.membrane {
-        said.push(format!("It was placed in a bilayer of {lipid}."));
+        said.push(md!("It was placed in a bilayer of {}.", lipid));
     }
-    let Some(summary) = &system.summary else { return said.join(" ") };
-    said.push(format!(
-        "Force field: {}; water model: {}.",
-        summary.force_field, summary.water_type
-    ));
+    let Some(summary) = &system.summary else { return joined(&said, " ") };
+    said.push(md!("Force field: {}; water model: {}.", summary.force_field, summary.water_type));
     // What was chosen, or is the default, of a membrane's box is not what it became.
     let shape = settings.membrane.as_ref().map(|_| RECTANGULAR.to_owned());
     let shape = shape.or_else(|| settings.box_shape.clone());
     if let (Some(shape), Some(padding)) = (shape, settings.minimum_padding) {
-        said.push(format!(
-            "The periodic box ({shape}) reaches at least {padding} nm beyond the solute."
+        said.push(md!(
+            "The periodic box ({}) reaches at least {} nm beyond the solute.",
+            shape,
+            padding
         ));
     }
     if let (Some(ions), Some(concentration)) = (&settings.ions, settings.concentration) {
-        said.push(format!(
-            "Water and {ions} were added, ions to neutralise the system and {concentration} mol/L \
-             beyond that."
+        said.push(md!(
+            "Water and {} were added, ions to neutralise the system and {} mol/L beyond that.",
+            ions,
+            concentration
         ));
     }
-    let molecules: Vec<String> =
-        summary.molecules.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    said.push(format!(
-        "It has {} atoms ({}) in {:.1} nm³, {:.3} g/mL, and a net charge of {:.2} e.",
+    let molecules: Vec<Markdown> =
+        summary.molecules.iter().map(|(name, count)| md!("{} {}", count, name)).collect();
+    said.push(md!(
+        "It has {} atoms ({}) in {} nm³, {} g/mL, and a net charge of {} e.",
         summary.atoms,
-        molecules.join(", "),
-        summary.volume.get(),
-        summary.density.get(),
+        joined(&molecules, ", "),
+        format!("{:.1}", summary.volume.get()),
+        format!("{:.3}", summary.density.get()),
         // Not minus zero.
-        summary.net_charge.get() + 0.0
+        format!("{:.2}", summary.net_charge.get() + 0.0)
     ));
-    said.push(format!("Seed of the build: {}.", summary.seed));
-    said.join(" ")
+    said.push(md!("Seed of the build: {}.", summary.seed));
+    joined(&said, " ")
 }
 
-fn of_minimisation(jobs: &[&JobRecord]) -> String {
+fn of_minimisation(jobs: &[&JobRecord]) -> Markdown {
     let minimised =
         jobs.iter().flat_map(|job| &job.stages).filter(|stage| stage.name == "minimization");
-    let mut said: Vec<String> = minimised
+    let mut said: Vec<Markdown> = minimised
         .filter_map(|stage| {
-            Some(format!(
+            Some(md!(
                 "{}, from {} to {} kJ/mol{}",
                 counted(stage.steps, "step"),
                 short(stage.energy_before?.get()),
                 short(stage.energy_after?.get()),
                 stage
                     .largest_force
-                    .map(|force| format!(", largest net force {} kJ/mol/nm", short(force.get())))
-                    .unwrap_or_default()
+                    .map(|force| md!(", largest net force {} kJ/mol/nm", short(force.get())))
             ))
         })
         .collect();
     // Replicas begin alike, and the same steps lead to the same place.
     said.dedup();
     match said.as_slice() {
-        [] => String::new(),
-        [one] => format!("The energy was minimised by OpenMM: {one}."),
-        many => format!("The energy of each replica was minimised by OpenMM: {}.", many.join("; ")),
+        [] => md!(""),
+        [one] => md!("The energy was minimised by OpenMM: {}.", one),
+        many => md!("The energy of each replica was minimised by OpenMM: {}.", joined(many, "; ")),
     }
 }
 
 /// The stages with their ensembles, lengths and restraints.
-fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
+fn of_protocol(methods: &[Method], parameters: &JobSettings) -> Markdown {
     let mut said = Vec::new();
     for method in methods {
         let ns = method.steps as f64 * method.integrator.timestep_fs * 1e-6;
@@ -288,8 +285,9 @@ fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
             Some(nth) => format!("equilibration {nth}"),
             None => method.stage.clone(),
         };
-        let mut stage = format!(
-            "{name}, {} ns ({}) at constant {}",
+        let mut stage = md!(
+            "{}, {} ns ({}) at constant {}",
+            name,
             short(ns),
             counted(method.steps, "step"),
             match method.ensemble.as_str() {
@@ -299,14 +297,14 @@ fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
         );
         if let Some(restraint) = &method.restraint {
             let mask = equilibration.and_then(|stage| stage.restraint_mask.as_ref());
-            let mask = mask.map(|mask| format!(" (`{mask}`)")).unwrap_or_default();
-            let _ = write!(
-                stage,
-                ", {}{mask} held harmonically where {} as it began, {} kJ/mol/nm²",
+            let mask = mask.map(|mask| md!(" ({})", code(mask)));
+            stage.push(md!(
+                ", {}{} held harmonically where {} as it began, {} kJ/mol/nm²",
                 counted(restraint.atoms, "atom"),
+                mask,
                 if restraint.atoms == 1 { "it was" } else { "they were" },
                 short(restraint.force)
-            );
+            ));
         }
         let frames = if nth.is_some() {
             equilibration.and_then(|stage| stage.traj_freq)
@@ -315,38 +313,41 @@ fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
         };
         if let Some(every) = frames.filter(|every| *every > 0) {
             let ps = every as f64 * method.integrator.timestep_fs * 1e-3;
-            let _ = write!(stage, ", a frame every {} ps", short(ps));
+            stage.push(md!(", a frame every {} ps", short(ps)));
         }
         said.push(stage);
     }
-    let mut text = format!("Stages: {}.", said.join("; "));
+    let mut text = md!("Stages: {}.", joined(&said, "; "));
     let drawn = parameters.temperature.map(|kelvin| format!("{:?}", kelvin.get()));
     if let (Some(temperature), false) = (drawn, methods.is_empty()) {
-        let _ = write!(text, " Velocities were drawn at {temperature} K as the first began.");
+        text.push(md!(" Velocities were drawn at {} K as the first began.", temperature));
     }
     text
 }
 
 /// What moved the atoms and what acted between them: once where it is the same in all stages.
-fn of_physics(methods: &[Method]) -> String {
+fn of_physics(methods: &[Method]) -> Markdown {
     let mut said = Vec::new();
     said.extend(each(methods, |method| Some(integrator(&method.integrator))));
     said.extend(each(methods, |method| method.barostat.as_ref().map(barostat)));
     said.extend(each(methods, |method| Some(constraints(&method.constraints))));
     said.extend(each(methods, |method| {
         let mass = method.hydrogen_mass_da?;
-        Some(format!(
-            "Hydrogens outside of water had a mass of {mass} Da, taken from the atoms that they are bonded to"
+        Some(md!(
+            "Hydrogens outside of water had a mass of {} Da, taken from the atoms that they are \
+             bonded to",
+            mass
         ))
     }));
     said.extend(each(methods, |method| method.nonbonded.as_ref().map(nonbonded)));
-    said.iter().map(|sentence| format!("{sentence}.")).collect::<Vec<_>>().join(" ")
+    let said: Vec<Markdown> = said.iter().map(|sentence| md!("{}.", sentence)).collect();
+    joined(&said, " ")
 }
 
 /// What is stated of the stages: one sentence where all have the same, and else one for each that
 /// differs, with the stages that it is of.
-fn each(methods: &[Method], state: impl Fn(&Method) -> Option<String>) -> Vec<String> {
-    let mut stated: Vec<(String, Vec<&str>)> = Vec::new();
+fn each(methods: &[Method], state: impl Fn(&Method) -> Option<Markdown>) -> Vec<Markdown> {
+    let mut stated: Vec<(Markdown, Vec<&str>)> = Vec::new();
     for method in methods {
         let Some(sentence) = state(method) else { continue };
         match stated.iter_mut().find(|(known, _)| *known == sentence) {
@@ -357,31 +358,30 @@ fn each(methods: &[Method], state: impl Fn(&Method) -> Option<String>) -> Vec<St
     let of_all = stated.len() == 1 && stated[0].1.len() == methods.len();
     let with_stages = stated.into_iter().map(|(sentence, stages)| match of_all {
         true => sentence,
-        false => format!("{sentence} ({})", stages.join(", ").replace('_', " ")),
+        false => md!("{} ({})", sentence, stages.join(", ").replace('_', " ")),
     });
     with_stages.collect()
 }
 
-fn integrator(integrator: &Integrator) -> String {
+fn integrator(integrator: &Integrator) -> Markdown {
     let name = match integrator.name.as_str() {
-        "LangevinMiddleIntegrator" => "the Langevin middle integrator",
-        "sd" => "the stochastic dynamics integrator (`sd`)",
-        "md" => "the leap-frog integrator (`md`)",
-        other => other,
+        "LangevinMiddleIntegrator" => md!("the Langevin middle integrator"),
+        "sd" => md!("the stochastic dynamics integrator (`sd`)"),
+        "md" => md!("the leap-frog integrator (`md`)"),
+        other => md!("{}", other),
     };
-    let mut text = format!("Steps of {} fs were taken by {name}", short(integrator.timestep_fs));
+    let mut text = md!("Steps of {} fs were taken by {}", short(integrator.timestep_fs), name);
     if let (Some(temperature), Some(friction)) =
         (integrator.temperature_k, integrator.friction_per_ps)
     {
-        let _ =
-            write!(text, " at {} K with a friction of {}/ps", short(temperature), short(friction));
+        text.push(md!(" at {} K with a friction of {}/ps", short(temperature), short(friction)));
     } else {
-        text.push_str(" without a thermostat");
+        text.push(md!(" without a thermostat"));
     }
     text
 }
 
-fn barostat(barostat: &Barostat) -> String {
+fn barostat(barostat: &Barostat) -> Markdown {
     let name = match barostat.name.as_str() {
         "MonteCarloBarostat" => "a Monte Carlo barostat",
         "MonteCarloMembraneBarostat" => {
@@ -390,67 +390,71 @@ fn barostat(barostat: &Barostat) -> String {
         "C-rescale" => "stochastic cell rescaling",
         other => other,
     };
-    let mut text = format!(
-        "The pressure was kept at {} bar by {name}, every {}",
+    let mut text = md!(
+        "The pressure was kept at {} bar by {}, every {}",
         short(barostat.pressure_bar),
+        name,
         counted(barostat.interval_steps, "step")
     );
     if let Some(tau) = barostat.tau_ps {
-        let _ = write!(text, ", with a time constant of {} ps", short(tau));
+        text.push(md!(", with a time constant of {} ps", short(tau)));
     }
     if let Some(compressibility) = barostat.compressibility_per_bar {
-        let _ = write!(text, " and a compressibility of {compressibility:e}/bar");
+        let compressibility = format!("{compressibility:e}");
+        text.push(md!(" and a compressibility of {}/bar", compressibility));
     }
     if let Some(tension) = barostat.surface_tension_bar_nm {
-        let _ = write!(text, ", at a surface tension of {} bar nm", short(tension));
+        text.push(md!(", at a surface tension of {} bar nm", short(tension)));
     }
     text
 }
 
-fn constraints(constraints: &Constraints) -> String {
+fn constraints(constraints: &Constraints) -> Markdown {
     let Constraints { of_water, of_others, algorithms, tolerance } = constraints;
     if of_water + of_others == 0 {
-        return "No distances were constrained".to_owned();
+        return md!("No distances were constrained");
     }
-    let tolerance =
-        tolerance.map(|tolerance| format!(", to a relative {tolerance:e}")).unwrap_or_default();
-    format!(
-        "{of_water} distances within water and {of_others} others were constrained by {}{tolerance}",
-        listed(algorithms)
+    let tolerance = tolerance.map(|tolerance| md!(", to a relative {}", format!("{tolerance:e}")));
+    md!(
+        "{} distances within water and {} others were constrained by {}{}",
+        of_water,
+        of_others,
+        listed(algorithms),
+        tolerance
     )
 }
 
-fn nonbonded(nonbonded: &Nonbonded) -> String {
-    let mesh = match &nonbonded.mesh {
-        Some(mesh) => {
-            let points: Vec<String> = mesh.iter().map(ToString::to_string).collect();
-            format!("mesh {} as the stage began, ", points.join(" × "))
-        }
-        None => String::new(),
-    };
+fn nonbonded(nonbonded: &Nonbonded) -> Markdown {
+    let mesh = nonbonded.mesh.as_ref();
+    let mesh = mesh.map(|mesh| md!("mesh {} as the stage began, ", joined(mesh, " × ")));
     let method = match nonbonded.method.as_str() {
         "PME" => "particle mesh Ewald",
         other => other,
     };
     let switch = match nonbonded.switch_nm {
-        Some(switch) => format!("switched off from {} nm to the same cutoff", short(switch)),
-        None => "cut off there too".to_owned(),
+        Some(switch) => md!("switched off from {} nm to the same cutoff", short(switch)),
+        None => md!("cut off there too"),
     };
     let correction = match nonbonded.dispersion_correction {
         true => "with a correction for the dispersion beyond",
         false => "without a correction for the dispersion beyond",
     };
-    format!(
-        "Charges were calculated by {method}, in direct space up to {} nm (error tolerance {:e}, {mesh}splines of order {}, width {:.3}/nm); Lennard-Jones interactions were {switch}, {correction}",
+    md!(
+        "Charges were calculated by {}, in direct space up to {} nm (error tolerance {}, \
+         {}splines of order {}, width {}/nm); Lennard-Jones interactions were {}, {}",
+        method,
         short(nonbonded.cutoff_nm),
-        nonbonded.ewald_tolerance,
+        format!("{:e}", nonbonded.ewald_tolerance),
+        mesh,
         nonbonded.order,
-        nonbonded.width_per_nm
+        format!("{:.3}", nonbonded.width_per_nm),
+        switch,
+        correction
     )
 }
 
 /// Programs, machines, seeds and times of the jobs.
-fn of_machine(jobs: &[&JobRecord], all: &[Vec<Method>], simulated: &Manifest) -> String {
+fn of_machine(jobs: &[&JobRecord], all: &[Vec<Method>], simulated: &Manifest) -> Markdown {
     let mut said = Vec::new();
     let mut engines = Vec::new();
     let mut machines = Vec::new();
@@ -461,39 +465,30 @@ fn of_machine(jobs: &[&JobRecord], all: &[Vec<Method>], simulated: &Manifest) ->
             "gromacs" => "GROMACS",
             other => other,
         };
-        let of = platform.as_ref().map(|platform| format!("platform {platform}, "));
-        let simd = simd.as_ref().map(|simd| format!(", {simd}"));
-        add(
-            &mut engines,
-            format!(
-                "{name} {version} ({}{precision} precision{})",
-                of.unwrap_or_default(),
-                simd.unwrap_or_default()
-            ),
-        );
+        let of = platform.as_ref().map(|platform| md!("platform {}, ", platform));
+        let simd = simd.as_ref().map(|simd| md!(", {}", simd));
+        add(&mut engines, md!("{} {} ({}{} precision{})", name, version, of, precision, simd));
         let Machine { processor, architecture, system, threads, gpu } = &method.machine;
-        let gpu = gpu.as_ref().map(|gpu| format!(", {gpu}"));
-        let count =
-            if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-        add(
-            &mut machines,
-            format!("{count} of {processor} ({architecture}, {system}){}", gpu.unwrap_or_default()),
-        );
+        let gpu = gpu.as_ref().map(|gpu| md!(", {}", gpu));
+        let count = counted(u64::from(*threads), "thread");
+        add(&mut machines, md!("{} of {} ({}, {}){}", count, processor, architecture, system, gpu));
     }
     if !engines.is_empty() {
-        said.push(format!("The stages were run by {} on {}.", listed(&engines), listed(&machines)));
+        said.push(md!("The stages were run by {} on {}.", listed(&engines), listed(&machines)));
     }
     if !simulated.molboxd.is_empty() {
-        let versions: Vec<String> =
-            simulated.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        said.push(format!("Versions: molboxd {}, {}.", simulated.molboxd, versions.join(", ")));
+        let versions = simulated.versions.iter();
+        let versions: Vec<Markdown> =
+            versions.map(|(name, version)| md!("{} {}", name, version)).collect();
+        said.push(md!("Versions: molboxd {}, {}.", simulated.molboxd, joined(&versions, ", ")));
     }
     let seeds: Vec<String> =
         jobs.iter().filter_map(|job| job.parameters.seed.map(|seed| seed.to_string())).collect();
     let plural = if seeds.len() == 1 { "Seed" } else { "Seeds" };
     if !seeds.is_empty() {
-        said.push(format!(
-            "{plural} of the simulation{}: {}; each stage has its own, made from it.",
+        said.push(md!(
+            "{} of the simulation{}: {}; each stage has its own, made from it.",
+            plural,
             if seeds.len() == 1 { "" } else { "s" },
             seeds.join(", ")
         ));
@@ -507,26 +502,14 @@ fn of_machine(jobs: &[&JobRecord], all: &[Vec<Method>], simulated: &Manifest) ->
         })
         .collect();
     if !times.is_empty() {
-        said.push(format!("Wall time: {}.", times.join(", ")));
+        said.push(md!("Wall time: {}.", times.join(", ")));
     }
-    said.join(" ")
+    joined(&said, " ")
 }
 
-fn add(to: &mut Vec<String>, one: String) {
+fn add(to: &mut Vec<Markdown>, one: Markdown) {
     if !to.contains(&one) {
         to.push(one);
-    }
-}
-
-/// `a, b and c`.
-pub(super) fn listed(items: &[impl AsRef<str>]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.as_ref().to_owned(),
-        [first @ .., last] => {
-            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first.join(", "), last.as_ref())
-        }
     }
 }
 
@@ -589,13 +572,14 @@ mod tests {
         let said = of_minimisation(&[&one, &other]);
         assert_eq!(said, of_minimisation(&[&one]));
         other.stages.iter_mut().for_each(|stage| stage.steps += 1);
-        assert!(of_minimisation(&[&one, &other]).contains("of each replica"), "{said}");
+        let said = of_minimisation(&[&one, &other]).to_string();
+        assert!(said.contains("of each replica"), "{said}");
     }
 
     #[test]
     fn what_is_the_same_in_all_stages_stands_once_and_the_rest_with_its_stages() {
         let methods = [read("equilibration_1", "NVT"), read("production", "NPT")];
-        let text = of_physics(&methods);
+        let text = of_physics(&methods).to_string();
         assert_eq!(text.matches("Steps of 4 fs").count(), 1, "{text}");
         assert!(text.contains("stochastic dynamics integrator (`sd`) at 310 K"), "{text}");
         assert!(text.contains("time constant of 5 ps (production)."), "{text}");
@@ -620,7 +604,7 @@ mod tests {
         let versions = json!({"openmm": "8.6", "pdbfixer": "1.12"});
         let built =
             serde_json::from_value(json!({ "settings": settings, "versions": versions })).unwrap();
-        of_system(&run, &system, &built)
+        of_system(&run, &system, &built).to_string()
     }
 
     #[test]
@@ -645,7 +629,7 @@ mod tests {
         method.barostat = None;
         method.nonbonded.as_mut().unwrap().mesh = None;
         method.integrator.friction_per_ps = None;
-        let text = of_physics(&[method]);
+        let text = of_physics(&[method]).to_string();
         assert!(!text.contains("pressure") && !text.contains("as the stage began"), "{text}");
         assert!(text.contains("without a thermostat"), "{text}");
     }
@@ -653,6 +637,7 @@ mod tests {
     #[test]
     fn numbers_have_no_digits_that_say_nothing() {
         assert_eq!([0.1, 1000.0, -121_835.62, 0.0].map(short), ["0.1", "1000", "-121836", "0"]);
-        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(listed(&["a", "b", "c"]).to_string(), "a, b and c");
+        assert_eq!(listed(&["a"]).to_string(), "a");
     }
 }

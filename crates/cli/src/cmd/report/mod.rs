@@ -6,15 +6,13 @@ mod logged;
 mod markdown;
 mod measured;
 mod methods;
+mod page;
 mod replicas;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use molbox::Finite;
 use molbox::run::Run;
 use molbox::workflow::types::{
@@ -22,13 +20,14 @@ use molbox::workflow::types::{
     SystemSettings,
 };
 use molbox_analysis::{ResidueAxis, Series, Structure};
-use pulldown_cmark::{Event, Options, Parser, Tag, html};
+use molbox_plot::Figure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::logged::Log;
-use self::markdown::escaped;
+use self::markdown::{Markdown, code, joined, link, md, message, row};
 use self::measured::Analysis;
+use self::page::{Pictures, page};
 use crate::failure::Failure;
 use crate::output::counted;
 use crate::schema;
@@ -42,25 +41,15 @@ pub(crate) struct Results {
     pub(crate) tables: Option<PathBuf>,
 }
 
-/// Tables that are wider than the page move by themselves, and on paper nothing is cut off.
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem \
-    auto;padding:0 1rem;color:#1a1a1a}img{max-width:100%}\
-    table{display:block;overflow-x:auto;border-collapse:collapse;font-size:.9rem}\
-    td,th{padding:.2rem .8rem .2rem 0;border-bottom:1px solid #ccc;text-align:left;\
-    vertical-align:top}code{background:#f3f3f3;padding:0 .2rem;overflow-wrap:anywhere}\
-    td code{overflow-wrap:normal}h2{margin-top:2.5rem;border-bottom:1px solid #ccc}\
-    @media print{body{font-size:10pt;max-width:none;margin:0}table{display:table}\
-    td code{overflow-wrap:anywhere}\
-    img,tr{break-inside:avoid}}";
-
 /// Writes `report.md`, its pictures, and `report.html` with the pictures in it, into the folder of
 /// a run.
 pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> {
-    let text = text(run, results)?;
+    let Report { text, pictures, .. } = Report::of(run, results)?;
+    let page = page(title(run), &text, &pictures);
     let citations = simulated(run).next().map(|job| job.citations.as_slice());
     let bibtex = cite::bibtex(citations.unwrap_or_default());
     // The page comes last, and whole: it says that the run is finished.
-    let all = [(cite::FILE, bibtex), ("report.md", text.clone()), (FILE, page(run, &text)?)];
+    let all = [(cite::FILE, bibtex), ("report.md", text.to_string()), (FILE, page)];
     for (name, content) in all {
         let path = run.folder().join(name);
         let partial = run.folder().join(name).with_extension("tmp");
@@ -70,88 +59,162 @@ pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> 
     Ok(run.folder().join(FILE))
 }
 
-/// The report as a page of its own.
-fn page(run: &Run, text: &str) -> Result<String> {
-    let mut events = Vec::new();
-    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
-        events.push(match event {
-            Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
-                let path = run.folder().join(&*dest_url);
-                let picture =
-                    fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-                let dest_url =
-                    format!("data:image/png;base64,{}", BASE64_STANDARD.encode(picture)).into();
-                Event::Start(Tag::Image { link_type, dest_url, title, id })
-            }
-            // Names and messages that look like HTML are text all the same.
-            Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
-            other => other,
-        });
-    }
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta \
-             name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style>\n<title>"
-    );
-    html::push_html(&mut page, std::iter::once(Event::Text(title(run).into())));
-    page.push_str("</title>\n");
-    html::push_html(&mut page, events.into_iter());
-    Ok(page)
-}
-
 /// The structure, without the folders that lead to it.
 fn title(run: &Run) -> &str {
     let structure = run.plan.structure.as_str();
     Path::new(structure).file_name().and_then(|name| name.to_str()).unwrap_or(structure)
 }
 
-fn text(run: &Run, results: &[Results]) -> Result<String> {
-    let system = run.system.as_ref().context("a run with results has a system")?;
-    let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
-    let first = simulated(run).next().context("a run with results has a job")?;
-    let parameters = &first.parameters;
+/// A report as it is written.
+struct Report<'a> {
+    run: &'a Run,
+    text: Markdown,
+    pictures: Pictures,
+}
 
-    let found: Vec<Found> =
-        results.iter().map(|result| Found::read(result, parameters)).collect::<Result<_>>()?;
+impl<'a> Report<'a> {
+    fn of(run: &'a Run, results: &[Results]) -> Result<Self> {
+        let system = run.system.as_ref().context("a run with results has a system")?;
+        let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
+        let first = simulated(run).next().context("a run with results has a job")?;
+        let parameters = &first.parameters;
 
-    let mut text = format!("# {}\n\n", title(run));
-    writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), times(run))?;
-    let analyses = run.replicas.iter().filter_map(|replica| replica.analysis.as_ref()).collect();
-    let warnings = warnings(system, &jobs, analyses, &found);
-    if !warnings.is_empty() {
-        writeln!(text, "## Know first\n\n- {}\n", warnings.join("\n- "))?;
-    }
-    done(&mut text, run, system, parameters)?;
-    let bundles: Vec<&Path> =
-        results.iter().filter_map(|result| result.bundle.as_deref()).collect();
-    let with_results: Vec<&JobRecord> = simulated(run).collect();
-    let methods = methods::text(run, system, &with_results, &bundles)?;
-    if !methods.is_empty() {
-        writeln!(text, "\n## Methods\n\n{}", methods.trim_end())?;
-    }
-    came_of_it(&mut text, run, &jobs, results, &found)?;
+        let found: Vec<Found> =
+            results.iter().map(|result| Found::read(result, parameters)).collect::<Result<_>>()?;
 
-    writeln!(text, "\n## Parameters")?;
-    system_table(&mut text, &built(system))?;
-    table(&mut text, "Job", "JobCreateParams", &value(parameters)?)?;
-    if let Some(analysis) = &run.plan.analysis {
-        table(&mut text, "Analysis", "AnalysisRequest", &value(analysis)?)?;
-        let groups = found.iter().map(|it| &it.analysis.groups).find(|groups| !groups.is_empty());
-        measured::selected(&mut text, groups.map_or(&[], Vec::as_slice))?;
+        let text = md!("# {}\n\n", title(run));
+        let mut report = Self { run, text, pictures: Pictures::of(run.folder()) };
+        let text = &mut report.text;
+        text.push(md!("Molecular dynamics of {}{}.\n\n", code(title(run)), times(run)));
+        let analyses =
+            run.replicas.iter().filter_map(|replica| replica.analysis.as_ref()).collect();
+        let warnings = warnings(system, &jobs, analyses, &found);
+        if !warnings.is_empty() {
+            text.push(md!("## Know first\n\n- {}\n\n", joined(&warnings, "\n- ")));
+        }
+        done(text, run, system, parameters);
+        let bundles: Vec<&Path> =
+            results.iter().filter_map(|result| result.bundle.as_deref()).collect();
+        let with_results: Vec<&JobRecord> = simulated(run).collect();
+        let methods = methods::text(run, system, &with_results, &bundles)?;
+        if !methods.is_empty() {
+            text.push(md!("\n## Methods\n\n{}\n", methods.trimmed()));
+        }
+        report.came_of_it(&jobs, results, &found)?;
+
+        let text = &mut report.text;
+        text.push(md!("\n## Parameters\n"));
+        system_table(text, &built(system))?;
+        table(text, "Job", "JobCreateParams", &value(parameters)?);
+        if let Some(analysis) = &run.plan.analysis {
+            table(text, "Analysis", "AnalysisRequest", &value(analysis)?);
+            let groups =
+                found.iter().map(|it| &it.analysis.groups).find(|groups| !groups.is_empty());
+            measured::selected(text, groups.map_or(&[], Vec::as_slice));
+        }
+
+        text.push(md!("\n## How to cite\n\n"));
+        // A job's are those of its system too.
+        for reference in &first.citations {
+            text.push(md!("- {}\n", reference));
+        }
+        text.push(md!("- Workflow: molbox {}\n", env!("CARGO_PKG_VERSION")));
+        text.push(md!("\nFor BibTeX: {}\n", link(cite::FILE, cite::FILE)));
+        for (index, result) in results.iter().enumerate() {
+            if let Some(bundle) = &result.bundle {
+                files(text, index, jobs.len(), bundle)?;
+            }
+        }
+        Ok(report)
     }
 
-    writeln!(text, "\n## How to cite\n")?;
-    // A job's are those of its system too.
-    for reference in &first.citations {
-        writeln!(text, "- {reference}")?;
+    /// The results: what was simulated, the replicas together, then each.
+    fn came_of_it(
+        &mut self,
+        jobs: &[&JobRecord],
+        results: &[Results],
+        found: &[Found],
+    ) -> Result<()> {
+        let Self { run, text, .. } = self;
+        text.push(md!(
+            "\n## Results\n\n| replica | job | seed | engine | platform | production | results |\n\
+             |---|---|---|---|---|---|---|\n"
+        ));
+        for (index, (job, result)) in jobs.iter().zip(results).enumerate() {
+            let production = job.stages.iter().find(|stage| stage.name == "production");
+            text.push(row(&[
+                &(index + 1),
+                &code(&job.job_id),
+                &shown(job.parameters.seed),
+                &shown(job.engine.as_deref()),
+                &shown(job.platform.as_deref()),
+                &production.map(speed),
+                &result.bundle.as_deref().map(|folder| folder_link(run, folder)),
+            ]));
+        }
+        let means: Vec<_> = found.iter().map(|it| replicas::means(&it.log, &it.analysis)).collect();
+        replicas::compared(text, &means);
+        let analyses: Vec<Analysis> = found.iter().map(|it| it.analysis.clone()).collect();
+        let overlay = replicas::overlay(&analyses)
+            .map(|figure| ("replicas.png".to_owned(), "what replicas measured", figure));
+        let axis = if analyses.len() > 1 { axis(run, results) } else { ResidueAxis::default() };
+        let fluctuations = replicas::fluctuations(&analyses, &axis)
+            .into_iter()
+            .map(|(table, figure)| (of_table(&table), "RMSF of replicas", figure));
+        for (name, shown, figure) in overlay.into_iter().chain(fluctuations) {
+            self.text.push(md!("\n"));
+            self.draw(&format!("{shown}, over each other"), &name, &figure);
+            self.text.push(md!("\n"));
+        }
+        for (index, (result, found)) in results.iter().zip(found).enumerate() {
+            self.text.push(md!("\n### Replica {}\n\n", index + 1));
+            if let Some(what) = unsimulated(jobs[index]) {
+                self.text.push(md!("It {}.\n", what));
+            }
+            self.replica(index, result, found)?;
+        }
+        Ok(())
     }
-    writeln!(text, "- Workflow: molbox {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(text, "\nFor BibTeX: [{0}]({0})", cite::FILE)?;
-    for (index, result) in results.iter().enumerate() {
-        if let Some(bundle) = &result.bundle {
-            files(&mut text, index, jobs.len(), bundle)?;
+
+    fn replica(
+        &mut self,
+        index: usize,
+        result: &Results,
+        Found { log, analysis }: &Found,
+    ) -> Result<()> {
+        log.table(&mut self.text);
+        if let Some(figure) = log.figure() {
+            let picture = self.run.replica_folder(index).join("energies.png");
+            let picture = relative(self.run, &picture);
+            self.draw("energies, temperature and density", &picture, &figure);
+            self.text.push(md!("\n\n"));
+        }
+        let Some(tables) = &result.tables else { return Ok(()) };
+        for picture in pictures(tables)? {
+            let name = picture.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            self.picture(&name.replace('_', " "), relative(self.run, &picture));
+            self.text.push(md!("\n\n"));
+        }
+        measured::averages(&mut self.text, &analysis.measured);
+        self.text.push(md!("Tables: {}\n", folder_link(self.run, tables)));
+        Ok(())
+    }
+
+    /// Draws a figure, and shows it, by its path in the folder of the run. A report without one of
+    /// its pictures is better than none.
+    fn draw(&mut self, shown: &str, path: &str, figure: &Figure) {
+        match fs::write(self.run.folder().join(path), figure.png()) {
+            Ok(()) => self.picture(shown, path.to_owned()),
+            Err(error) => {
+                self.text.push(md!("{}: the picture is not shown, {}", shown, error.to_string()));
+            }
         }
     }
-    Ok(text)
+
+    fn picture(&mut self, shown: &str, path: String) {
+        self.text.push(md!("!{}", link(shown, &path)));
+        self.pictures.add(path);
+    }
 }
 
 /// The jobs that ended well. Of others there is nothing to report but that.
@@ -160,12 +223,12 @@ fn simulated(run: &Run) -> impl Iterator<Item = &JobRecord> {
 }
 
 /// What became of a job without results: `was cancelled`, `failed: The system blew up`.
-fn unsimulated(job: &JobRecord) -> Option<String> {
+fn unsimulated(job: &JobRecord) -> Option<Markdown> {
     match (job.status.as_str(), &job.error) {
         ("succeeded", _) => None,
-        ("cancelled", _) => Some("was cancelled".to_owned()),
-        (status, None) => Some(status.to_owned()),
-        (status, Some(error)) => Some(format!("{status}: {}", error.message)),
+        ("cancelled", _) => Some(md!("was cancelled")),
+        (status, None) => Some(md!("{}", status)),
+        (status, Some(error)) => Some(md!("{}: {}", status, message(&error.message))),
     }
 }
 
@@ -189,16 +252,16 @@ impl Found {
 
 /// A warning about a mask with the mask itself, for who reads it has no fields of a request:
 /// `rmsd_masks[0][0]: …` as ``rmsd of `:HOH`: …``.
-fn with_mask(message: &str, request: &AnalysisSettings) -> String {
+fn with_mask(warning: &str, request: &AnalysisSettings) -> Markdown {
     let of_mask = || {
-        let (place, said) = message.split_once(": ")?;
+        let (place, said) = warning.split_once(": ")?;
         let analysis = place.split_once("_masks[")?.0;
         let request = serde_json::to_value(request).ok()?;
         let pointer = format!("/{}", place.replace('[', "/").replace(']', ""));
         let mask = request.pointer(&pointer)?.as_str()?;
-        Some(format!("{} of `{mask}`: {said}", analysis.replace('_', " ")))
+        Some(md!("{} of {}: {}", analysis.replace('_', " "), code(mask), message(said)))
     };
-    of_mask().unwrap_or_else(|| message.to_owned())
+    of_mask().unwrap_or_else(|| message(warning))
 }
 
 /// What to know before anything else: the service's warnings, and what was too short.
@@ -207,17 +270,18 @@ fn warnings(
     jobs: &[&JobRecord],
     analyses: Vec<&AnalysisRecord>,
     found: &[Found],
-) -> Vec<String> {
+) -> Vec<Markdown> {
     let of_jobs = jobs.iter().flat_map(|job| &job.warnings);
     let of_analyses = analyses.into_iter().flat_map(|analysis| {
         analysis.warnings.iter().map(|warning| with_mask(&warning.message, &analysis.request))
     });
-    let others = system.warnings.iter().chain(of_jobs).map(|warning| warning.message.clone());
-    let missing = jobs.iter().zip(1..).filter_map(|(job, n)| {
+    let others = system.warnings.iter().chain(of_jobs).map(|warning| message(&warning.message));
+    let missing = jobs.iter().zip(1_usize..).filter_map(|(job, n)| {
         let what = unsimulated(job)?;
-        Some(format!("Replica {n} ({}) {what}. It is left out of all that follows.", job.job_id))
+        let id = &*job.job_id;
+        Some(md!("Replica {} ({}) {}. It is left out of all that follows.", n, id, what))
     });
-    let mut warnings: Vec<String> = missing.collect();
+    let mut warnings: Vec<Markdown> = missing.collect();
     for warning in others.chain(of_analyses) {
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -226,56 +290,6 @@ fn warnings(
     let of = |n: usize| (found.len() > 1).then_some(n);
     warnings.extend(found.iter().zip(1..).filter_map(|(it, n)| it.log.warning(of(n))));
     warnings
-}
-
-/// The results: what was simulated, the replicas together, then each.
-fn came_of_it(
-    text: &mut String,
-    run: &Run,
-    jobs: &[&JobRecord],
-    results: &[Results],
-    found: &[Found],
-) -> Result<()> {
-    writeln!(text, "\n## Results\n")?;
-    writeln!(
-        text,
-        "| replica | job | seed | engine | platform | production | results |\n|---|---|---|---|---|---|---|"
-    )?;
-    for (index, (job, result)) in jobs.iter().zip(results).enumerate() {
-        let production = job.stages.iter().find(|stage| stage.name == "production");
-        writeln!(
-            text,
-            "| {} | `{}` | {} | {} | {} | {} | {} |",
-            index + 1,
-            job.job_id,
-            shown(job.parameters.seed),
-            shown(job.engine.as_deref()),
-            shown(job.platform.as_deref()),
-            production.map(speed).unwrap_or_default(),
-            result.bundle.as_deref().map(|folder| link(run, folder)).unwrap_or_default()
-        )?;
-    }
-    let means: Vec<_> = found.iter().map(|it| replicas::means(&it.log, &it.analysis)).collect();
-    replicas::compared(text, &means)?;
-    let analyses: Vec<Analysis> = found.iter().map(|it| it.analysis.clone()).collect();
-    let overlay = replicas::overlay(&analyses)
-        .map(|figure| ("replicas.png".to_owned(), "what replicas measured", figure));
-    let axis = if analyses.len() > 1 { axis(run, results) } else { ResidueAxis::default() };
-    let fluctuations = replicas::fluctuations(&analyses, &axis)
-        .into_iter()
-        .map(|(table, figure)| (format!("replicas_{table}.png"), "RMSF of replicas", figure));
-    for (name, shown, figure) in overlay.into_iter().chain(fluctuations) {
-        fs::write(run.folder().join(&name), figure.png())?;
-        writeln!(text, "\n![{shown}, over each other]({name})")?;
-    }
-    for (index, (result, found)) in results.iter().zip(found).enumerate() {
-        writeln!(text, "\n### Replica {}\n", index + 1)?;
-        if let Some(what) = unsimulated(jobs[index]) {
-            writeln!(text, "It {what}.")?;
-        }
-        replica(text, run, index, result, found)?;
-    }
-    Ok(())
 }
 
 /// The residues of the first replica that has results, with their secondary structure in the first
@@ -298,7 +312,7 @@ fn axis(run: &Run, results: &[Results]) -> ResidueAxis {
 }
 
 /// The files of a bundle with their digests, as its manifest has them.
-fn files(text: &mut String, index: usize, count: usize, bundle: &Path) -> Result<()> {
+fn files(text: &mut Markdown, index: usize, count: usize, bundle: &Path) -> Result<()> {
     #[derive(Deserialize)]
     struct Manifest {
         id: String,
@@ -316,16 +330,16 @@ fn files(text: &mut String, index: usize, count: usize, bundle: &Path) -> Result
     let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
     let Manifest { id, files } =
         serde_json::from_slice(&content).with_context(|| format!("read {}", path.display()))?;
-    let of = if count == 1 { String::new() } else { format!(" of replica {}", index + 1) };
-    writeln!(text, "\n## Files{of}\n\n| file of `{id}` | bytes | SHA-256 |\n|---|--:|---|")?;
+    let of = (count > 1).then(|| md!(" of replica {}", index + 1));
+    let head = row(&[&md!("file of {}", code(&id)), &"bytes", &"SHA-256"]);
+    text.push(md!("\n## Files{}\n\n{}|---|--:|---|\n", of, head));
     for file in files {
         let name = file.name.strip_prefix(&format!("{id}/")).unwrap_or(&file.name);
-        writeln!(text, "| {} | {} | `{}` |", escaped(name), file.size_bytes, file.sha256)?;
+        text.push(row(&[&name, &file.size_bytes, &code(&file.sha256)]));
     }
-    writeln!(
-        text,
-        "\n`molbox bundle check` compares them; `molbox rerun` repeats the simulation."
-    )?;
+    text.push(md!(
+        "\n`molbox bundle check` compares them; `molbox rerun` repeats the simulation.\n"
+    ));
     Ok(())
 }
 
@@ -349,30 +363,24 @@ fn built(system: &SystemRecord) -> SystemSettings {
     request
 }
 
-fn done(
-    text: &mut String,
-    run: &Run,
-    system: &SystemRecord,
-    parameters: &JobSettings,
-) -> Result<()> {
-    writeln!(text, "## What was done\n")?;
+fn done(text: &mut Markdown, run: &Run, system: &SystemRecord, parameters: &JobSettings) {
+    text.push(md!("## What was done\n\n"));
     for file in &run.files {
-        writeln!(text, "- Uploaded `{}` as `{}`.", file.name, file.file_id)?;
+        text.push(md!("- Uploaded {} as {}.\n", code(&file.name), code(&file.file_id)));
     }
     if let Some(summary) = &system.summary {
-        writeln!(
-            text,
-            "- Built `{}`: {}, {}, {:.1} nm³, {}, {}.",
-            system.system_id,
+        text.push(md!(
+            "- Built {}: {}, {}, {} nm³, {}, {}.\n",
+            code(&system.system_id),
             counted(summary.atoms, "atom"),
             counted(summary.residues, "residue"),
-            summary.volume.get(),
+            format!("{:.1}", summary.volume.get()),
             summary.force_field,
             summary.water_type
-        )?;
-        let molecules: Vec<String> =
-            summary.molecules.iter().map(|(name, count)| format!("{count} {name}")).collect();
-        writeln!(text, "  Molecules: {}.", molecules.join(", "))?;
+        ));
+        let molecules: Vec<Markdown> =
+            summary.molecules.iter().map(|(name, count)| md!("{} {}", count, name)).collect();
+        text.push(md!("  Molecules: {}.\n", joined(&molecules, ", ")));
     }
     let stages = run.replicas.iter().flat_map(|replica| &replica.job.stages);
     let steps: Vec<u64> =
@@ -380,104 +388,75 @@ fn done(
     if let (Some(least), Some(most)) = (steps.iter().min(), steps.iter().max()) {
         let steps = if least == most { most.to_string() } else { format!("{least} to {most}") };
         let word = if steps == "1" { "step" } else { "steps" };
-        writeln!(text, "- Minimised the energy in {steps} {word}.")?;
+        text.push(md!("- Minimised the energy in {} {}.\n", steps, word));
     }
     for stage in parameters.equilibration.iter().flatten() {
         let restraint = stage.restraint_mask.as_ref().map(|mask| {
-            format!(
-                ", `{mask}` restrained with {} kJ/mol/nm²",
+            md!(
+                ", {} restrained with {} kJ/mol/nm²",
+                code(mask),
                 shown(stage.restraint_force.map(number))
             )
         });
         let kind = shown(stage.type_.as_deref());
         let time = shown(stage.time.map(number));
-        writeln!(text, "- Equilibrated: {kind}, {time} ns{}.", restraint.unwrap_or_default())?;
+        text.push(md!("- Equilibrated: {}, {} ns{}.\n", kind, time, restraint));
     }
     if let Some(stage) = &parameters.production {
         let kind = shown(stage.type_.as_deref());
         let time = shown(stage.time.map(number));
-        writeln!(
-            text,
-            "- Produced {time} ns, {kind}, a frame every {}.",
-            stage.traj_freq.map_or_else(|| "? steps".to_owned(), |every| counted(every, "step"))
-        )?;
+        let every = stage.traj_freq.map(|every| counted(every, "step"));
+        let every = every.unwrap_or_else(|| "? steps".to_owned());
+        text.push(md!("- Produced {} ns, {}, a frame every {}.\n", time, kind, every));
     }
     if run.replicas.iter().any(|replica| replica.tables.is_some()) {
-        writeln!(text, "- Analysed the trajectories.")?;
+        text.push(md!("- Analysed the trajectories.\n"));
     }
-    Ok(())
-}
-
-fn replica(
-    text: &mut String,
-    run: &Run,
-    index: usize,
-    result: &Results,
-    Found { log, analysis }: &Found,
-) -> Result<()> {
-    log.table(text)?;
-    if let Some(figure) = log.figure() {
-        let picture = run.replica_folder(index).join("energies.png");
-        fs::write(&picture, figure.png())?;
-        writeln!(text, "![energies, temperature and density]({})\n", relative(run, &picture))?;
-    }
-    let Some(tables) = &result.tables else { return Ok(()) };
-    for picture in pictures(tables)? {
-        let name = picture
-            .file_stem()
-            .and_then(|stem| stem.to_str())
-            .unwrap_or_default()
-            .replace('_', " ");
-        writeln!(text, "![{name}]({})\n", relative(run, &picture))?;
-    }
-    measured::averages(text, &analysis.measured)?;
-    writeln!(text, "Tables: {}", link(run, tables))?;
-    Ok(())
 }
 
 /// The fields of a request with values and units; what was not given has its default.
-fn table(text: &mut String, title: &str, name: &str, request: &Value) -> Result<()> {
+fn table(text: &mut Markdown, title: &str, name: &str, request: &Value) {
     let mut rows = Vec::new();
-    fields(&mut rows, "", schema::named(name), request);
-    writeln!(text, "\n### {title}\n\n| field | value | unit |\n|---|---|---|")?;
+    fields(&mut rows, &Markdown::default(), schema::named(name), request);
+    text.push(md!("\n### {}\n\n| field | value | unit |\n|---|---|---|\n", title));
     for (field, value, unit) in rows {
-        writeln!(text, "| {field} | `{}` | {} |", escaped(&value), unit.unwrap_or_default())?;
+        text.push(row(&[&field, &code(&value), &unit]));
     }
-    Ok(())
 }
 
 /// The fields of a system; of one that another program has built those that were given, for its
 /// files have decided the rest.
-fn system_table(text: &mut String, settings: &SystemSettings) -> Result<()> {
+fn system_table(text: &mut Markdown, settings: &SystemSettings) -> Result<()> {
     const SCHEMA: &str = "SystemBuildRequest";
     if settings.built.is_empty() {
-        return table(text, "System", SCHEMA, &value(settings)?);
+        table(text, "System", SCHEMA, &value(settings)?);
+        return Ok(());
     }
     let given = value(settings)?;
-    writeln!(text, "\n### System\n\n| field | value | unit |\n|---|---|---|")?;
+    text.push(md!("\n### System\n\n| field | value | unit |\n|---|---|---|\n"));
     let fields = schema::fields(schema::named(SCHEMA));
     for (name, value) in fields.filter_map(|(name, _)| Some((name, given.get(name)?))) {
         if !value.is_null() && *value != Value::Array(Vec::new()) {
-            writeln!(text, "| {name} | `{}` |  |", escaped(&plain(value)))?;
+            text.push(row(&[&name, &code(&plain(value)), &""]));
         }
     }
     Ok(())
 }
 
-type Row = (String, String, Option<&'static str>);
+type Row = (Markdown, String, Option<&'static str>);
 
-fn fields(rows: &mut Vec<Row>, prefix: &str, schema: &'static Value, request: &Value) {
+fn fields(rows: &mut Vec<Row>, prefix: &Markdown, schema: &'static Value, request: &Value) {
     for (name, field) in schema::fields(schema) {
-        let path = format!("{prefix}{name}");
+        let path = md!("{}{}", prefix, name);
         let given = request.get(name).filter(|value| !value.is_null());
         match given.or(field.get("x-default")) {
             Some(Value::Array(items)) if items.iter().any(Value::is_object) => {
                 for (index, item) in items.iter().enumerate() {
                     let items = &schema::resolved(field)["items"];
-                    fields(rows, &format!("{path}[{index}]."), items, item);
+                    fields(rows, &md!("{}[{}].", path, index), items, item);
                 }
             }
-            Some(value @ Value::Object(_)) => fields(rows, &format!("{path}."), field, value),
+            Some(value @ Value::Object(_)) => fields(rows, &md!("{}.", path), field, value),
             Some(Value::Array(items)) if items.is_empty() => {}
             Some(value) => rows.push((path, plain(value), schema::unit(field))),
             None => {}
@@ -519,9 +498,14 @@ fn relative(run: &Run, path: &Path) -> String {
     path.strip_prefix(run.folder()).unwrap_or(path).display().to_string()
 }
 
-fn link(run: &Run, path: &Path) -> String {
-    let path = relative(run, path);
-    format!("[files]({path}/)")
+/// The file of a figure of a table, whatever a service calls it.
+fn of_table(table: &str) -> String {
+    let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    format!("replicas_{}.png", table.chars().map(harmless).collect::<String>())
+}
+
+fn folder_link(run: &Run, path: &Path) -> Markdown {
+    link("files", &format!("{}/", relative(run, path)))
 }
 
 fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -549,14 +533,14 @@ mod tests {
         let mut log = "time (ps),density (g/mL)\n".to_owned();
         for n in 0..100_u8 {
             let density = f64::from(n.min(70)) * 0.01 + f64::from(n % 3) * 0.001;
-            writeln!(log, "{n},{density}").unwrap();
+            log += &format!("{n},{density}\n");
         }
         let found = Found { log: Log::of([("production", log)]), ..Found::default() };
         let warnings = warnings(&system, &[], Vec::new(), &[found]);
         let [of_system, of_log] = &warnings[..] else { panic!("{warnings:?}") };
-        assert_eq!(of_system, "SO4 101 of chain A removed");
+        assert_eq!(of_system.as_str(), "SO4 101 of chain A removed");
         let expected = "The density had not settled within production: the first ";
-        assert!(of_log.starts_with(expected), "{of_log}");
+        assert!(of_log.as_str().starts_with(expected), "{of_log}");
     }
 
     #[test]
@@ -574,7 +558,7 @@ mod tests {
         let [first, second] = ["frame 3 left out", "frame 7 left out"].map(analysis);
         let warnings = warnings(&system, &[], vec![&first, &second], &[]);
         let expected = ["rmsd of `@CA`: water, too", "frame 3 left out", "frame 7 left out"];
-        assert_eq!(warnings, expected);
+        assert_eq!(warnings.iter().map(Markdown::as_str).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -585,6 +569,66 @@ mod tests {
         assert_eq!(built(&system).box_shape.as_deref(), Some("rectangular"));
         system.request.membrane = None;
         assert_eq!(built(&system).box_shape, system.request.box_shape);
+    }
+
+    #[test]
+    fn texts_of_structures_and_services_are_texts_in_the_report() {
+        let system = include_str!("../../../../../openapi/examples/system_view.200.succeeded.json");
+        let job = include_str!("../../../../../openapi/examples/job_view.200.succeeded.json");
+        let [mut system, mut job]: [Value; 2] =
+            [system, job].map(|text| serde_json::from_str(text).unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret.png"), b"\x89PNG\r\n\x1a\nsecret").unwrap();
+        let hostile = [
+            "chain '![x](../../../../../../etc/passwd)' became A",
+            "![y](secret.png) 900 of chain Z removed",
+            "[click](javascript:alert(document.domain)) 901 of chain Z removed",
+            "<script>alert(1)</script> 902 of chain Z removed",
+            "two\n\n[lines](javascript:alert(1))",
+            "![y][z]\n\n[z]: secret.png",
+        ];
+        let warnings = hostile.map(|message| json!({"code": "build", "message": message}));
+        system["warnings"] = json!(warnings);
+        system["request"]["box_name"] = json!("a` ![y](secret.png) | `b");
+        system["summary"]["molecules"] = json!({"![y](secret.png)": 1});
+        system["summary"]["force_field"] = json!("![y](secret.png)");
+        job["platform"] = json!("CPU | ![y](secret.png)");
+        job["engine"] = json!("<javascript:alert(1)>");
+        job["citations"] = json!(["&#33;&#91;y](secret.png)", "![y](&#115;ecret.png)"]);
+        let state = json!({
+            "id": "run_1",
+            "plan": {
+                "structure": "/data/![x](&#47;etc&#47;passwd).pdb", "system": {}, "job": {},
+                "replicas": 1,
+            },
+            "files": [],
+            "system": system,
+            "replicas": [{"job": job}],
+            "is_done": true,
+        });
+        fs::write(folder.path().join(molbox::run::STATE_FILE), state.to_string()).unwrap();
+        let run = Run::open(folder.path()).unwrap();
+        let page = write(&run, &[Results { bundle: None, tables: None }]).unwrap();
+        let page = fs::read_to_string(page).unwrap();
+        assert!(!page.contains("<img") && !page.contains("<script"), "{page}");
+        assert_eq!(page.matches("<a ").count(), 1, "that to the references: {page}");
+        for part in [
+            "<h1>![x](&amp;#47;etc&amp;#47;passwd).pdb</h1>",
+            "<li>chain '![x](../../../../../../etc/passwd)' became A</li>",
+            "<li>[click](javascript:alert(document.domain)) 901 of chain Z removed</li>",
+            "<li>&lt;script&gt;alert(1)&lt;/script&gt; 902 of chain Z removed</li>",
+            "<li>two [lines](javascript:alert(1))</li>",
+            "<code>a` ![y](secret.png) | `b</code>",
+            "<td>CPU | ![y](secret.png)</td>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn a_figure_is_a_file_of_the_run_whatever_its_table_is_called() {
+        assert_eq!(of_table("rmsf_by_residue_2"), "replicas_rmsf_by_residue_2.png");
+        assert_eq!(of_table("x/../../.bashrc"), "replicas_x________bashrc.png");
     }
 
     #[test]
@@ -603,7 +647,8 @@ mod tests {
             "is_done": true,
         }))
         .unwrap();
-        let report = text(&run, &[Results { bundle: None, tables: None }]).unwrap();
+        let report = Report::of(&run, &[Results { bundle: None, tables: None }]).unwrap();
+        let report = report.text.to_string();
         let (before, parameters) = report.split_once("\n## Parameters\n").unwrap();
         assert_eq!(
             before,

@@ -1,12 +1,10 @@
 //! Replicas over each other and beside each other: each is one independent value of a mean.
 
-use std::fmt::Write as _;
-
-use anyhow::Result;
 use molbox_analysis::ResidueAxis;
 use molbox_plot::{Band, Figure, Line, Panel, PlacedResidue, Track};
 
 use super::logged::Log;
+use super::markdown::{Markdown, md, row};
 use super::measured::{Analysis, Fluctuation, Fluctuations, Measured};
 use crate::statistics;
 
@@ -16,8 +14,8 @@ const MOST_PANELS: usize = 24;
 /// The mean of a quantity in one replica, where it is in equilibrium.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mean {
-    /// Where it is from, quantity and unit, as cells of a table.
-    what: String,
+    /// Where it is from, quantity and unit.
+    what: [String; 3],
     mean: f64,
     /// From when on it is, and of how many independent samples; none where that cannot be known.
     basis: Option<String>,
@@ -36,11 +34,11 @@ pub(super) fn means(log: &Log, analysis: &Analysis) -> Vec<Mean> {
 }
 
 /// The means of replicas beside each other, with what they differ by.
-pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> {
+pub(super) fn compared(text: &mut Markdown, replicas: &[Vec<Mean>]) {
     // One that came to nothing has none.
     let replicas: Vec<&Vec<Mean>> = replicas.iter().filter(|means| !means.is_empty()).collect();
-    let [first, _, ..] = replicas.as_slice() else { return Ok(()) };
-    let mut rows = String::new();
+    let [first, _, ..] = replicas.as_slice() else { return };
+    let mut rows = Markdown::default();
     for (nth, Mean { what, .. }) in first.iter().enumerate() {
         // One may have logged nothing, so that the others' places are not its own.
         let of_the_name = first[..nth].iter().filter(|it| it.what == *what).count();
@@ -58,31 +56,27 @@ pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> 
         let error = deviation / (means.len() as f64).sqrt();
         let digits = statistics::decimals(mean, error);
         let each: Vec<String> = means.iter().map(|mean| format!("{mean:.digits$}")).collect();
-        let each = each.join(", ");
         let bases: Vec<&str> =
             found.iter().map(|it| it.basis.as_deref().unwrap_or("too few values")).collect();
         let bases = bases.join("; ");
-        writeln!(
-            rows,
-            "| {what} | {each} | {mean:.digits$} | {deviation:.digits$} | {error:.digits$} | {bases} |"
-        )?;
+        let [mean, deviation, error] =
+            [mean, deviation, error].map(|value| format!("{value:.digits$}"));
+        let [of, quantity, unit] = what;
+        let each = each.join(", ");
+        rows.push(row(&[of, quantity, unit, &each, &mean, &deviation, &error, &bases]));
     }
     if rows.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(
-        text,
+    text.push(md!(
         "\n### Replicas compared\n\n| of | quantity | unit | mean of each | mean | standard \
          deviation | standard error | in equilibrium from, effective samples, of each \
-         |\n|---|---|---|---|---|---|---|---|\n{rows}"
-    )?;
-    writeln!(
-        text,
-        "The mean of each is over the part of a replica in which the quantity is in equilibrium, as \
-         in its own tables below. Deviation and error are between the {} replicas.",
+         |\n|---|---|---|---|---|---|---|---|\n{}\n\
+         The mean of each is over the part of a replica in which the quantity is in equilibrium, as \
+         in its own tables below. Deviation and error are between the {} replicas.\n",
+        rows,
         replicas.len()
-    )?;
-    Ok(())
+    ));
 }
 
 /// What replicas have measured, over each other; nothing of a run with one.
@@ -261,7 +255,7 @@ mod tests {
 
     fn of(values: [f64; 2]) -> Analysis {
         let measured = vec![Measured {
-            what: "RMSD | RMSD of @CA | Å".to_owned(),
+            what: ["RMSD", "RMSD of @CA", "Å"].map(str::to_owned),
             name: "RMSD of @CA".to_owned(),
             unit: "Å".to_owned(),
             times: vec![500.0, 1000.0],
@@ -270,6 +264,12 @@ mod tests {
             settled: None,
         }];
         Analysis { measured, ..Analysis::default() }
+    }
+
+    fn table(replicas: &[Vec<Mean>]) -> String {
+        let mut text = Markdown::default();
+        compared(&mut text, replicas);
+        text.to_string()
     }
 
     #[test]
@@ -333,13 +333,10 @@ mod tests {
     #[test]
     fn replicas_are_compared_by_their_means() {
         let of = |values| means(&Log::default(), &of(values));
-        let mut text = String::new();
-        compared(&mut text, &[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]).unwrap();
+        let text = table(&[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]);
         let row = "| RMSD | RMSD of @CA | Å | 1.50, 2.50, 3.50 | 2.50 | 1.00 | 0.58 | ";
         assert!(text.contains(row), "{text}");
-        let mut alone = String::new();
-        compared(&mut alone, &[of([1.0, 2.0])]).unwrap();
-        assert_eq!(alone, "");
+        assert_eq!(table(&[of([1.0, 2.0])]), "");
     }
 
     #[test]
@@ -347,11 +344,9 @@ mod tests {
         let density = |text: &str| Log::of([("production", text)]);
         let [a, b] = ["0.8", "1.2"].map(|value| density(&format!("density (g/mL)\n{value}\n")));
         let rmsd = of([1.0, 2.0]);
-        let mut text = String::new();
-        compared(&mut text, &[means(&a, &rmsd), means(&b, &rmsd)]).unwrap();
+        let text = table(&[means(&a, &rmsd), means(&b, &rmsd)]);
         assert!(text.contains("| production | density | g/mL | 0.80, 1.20 | 1.00 | 0.28 | 0.20 |"));
-        let mut text = String::new();
-        compared(&mut text, &[means(&a, &rmsd), means(&Log::default(), &rmsd)]).unwrap();
+        let text = table(&[means(&a, &rmsd), means(&Log::default(), &rmsd)]);
         assert!(!text.contains("density") && text.contains("RMSD of @CA"), "{text}");
     }
 
