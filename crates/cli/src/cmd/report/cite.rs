@@ -1,6 +1,6 @@
 //! What to cite, for BibTeX.
 
-use std::fmt::Write as _;
+use crate::output::harmless;
 
 /// An entry for each article that the service names.
 const ENTRIES: &str = include_str!("references.bib");
@@ -20,19 +20,43 @@ pub(super) fn bibtex(citations: &[String]) -> String {
             written.push(doi);
             match entry(doi) {
                 Some(entry) => text.push_str(entry),
-                None => {
-                    let key: String = doi.chars().filter(char::is_ascii_alphanumeric).collect();
-                    // Writing to a string cannot fail.
-                    let _ = writeln!(
-                        text,
-                        "@misc{{doi{key},\n  note = {{{citation}}},\n  doi = {{{doi}}}\n}}"
-                    );
-                }
+                None => text.push_str(&of_service(citation, doi)),
             }
             text.push('\n');
         }
     }
     text
+}
+
+/// An entry of what the service has said.
+fn of_service(citation: &str, doi: &str) -> String {
+    let key: String = doi.chars().filter(char::is_ascii_alphanumeric).collect();
+    let note = latex(citation);
+    // Styles do not escape this field alike: what has other signs is in the note only.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "./-_():<>+".contains(c);
+    let doi = match doi.chars().all(is_plain) {
+        true => format!(",\n  doi = {{{doi}}}"),
+        false => String::new(),
+    };
+    format!("@misc{{doi{key},\n  note = {{{note}}}{doi}\n}}\n")
+}
+
+/// A text as LaTeX prints it. BibTeX counts braces, even escaped ones.
+fn latex(text: &str) -> String {
+    let mut latex = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => latex.push_str("\\textbackslash{}"),
+            '{' => latex.push_str("\\textbraceleft{}"),
+            '}' => latex.push_str("\\textbraceright{}"),
+            '~' => latex.push_str("\\textasciitilde{}"),
+            '^' => latex.push_str("\\textasciicircum{}"),
+            '%' | '&' | '#' | '_' | '$' => latex.extend(['\\', c]),
+            '\n' => latex.push(' '),
+            c => latex.push(harmless(c)),
+        }
+    }
+    latex
 }
 
 /// The identifiers of articles in a citation: `10.1063/1.445869`.
@@ -89,5 +113,15 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
+    }
+
+    #[test]
+    fn what_a_service_says_is_text_to_latex() {
+        let said = "50 % of {A_1} & \\input{/etc/passwd}\n$x^2$~#, doi:10.1/a}\\input{x".to_owned();
+        let expected = "@misc{doi101ainputx,\n  note = {50 \\% of \\textbraceleft{}A\\_1\\textbraceright{} \
+             \\& \\textbackslash{}input\\textbraceleft{}/etc/passwd\\textbraceright{} \
+             \\$x\\textasciicircum{}2\\$\\textasciitilde{}\\#, \
+             doi:10.1/a\\textbraceright{}\\textbackslash{}input\\textbraceleft{}x}\n}\n\n";
+        assert_eq!(bibtex(&[said]), expected);
     }
 }
