@@ -203,7 +203,8 @@ mod tests {
     fn a_name_breaks_no_line_and_turns_none_round() {
         assert_eq!(printable("ada\n\u{1b}[2J"), "ada??[2J");
         assert_eq!(printable("ada\u{202e}nimda\u{2066}"), "ada?nimda?");
-        assert_eq!(printable("עדה ✓"), "עדה ✓");
+        assert_eq!(printable("ada\u{200b}\u{feff}\u{2028}nimda"), "ada???nimda");
+        assert_eq!(printable("עדה ✓ می\u{200c}خواهم"), "עדה ✓ می\u{200c}خواهم");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::error::ApiError;
 use crate::http::answer::answer;
 use crate::http::body::query_of;
 use crate::http::peer::origin;
+use crate::http::validate::is_unprintable;
 
 /// The name of who has none that an account can have.
 const NAMELESS: &str = "person";
@@ -149,6 +150,9 @@ fn account_name(name: Option<String>) -> String {
         name.chars().count() <= NAME_CHARACTERS
             && molbox::from_json::<AccountRequest>(&request).is_ok()
     };
+    // A provider may let people call themselves as they like.
+    let printable = |c: char| if is_unprintable(c) { '_' } else { c };
+    let name = name.map(|name| name.chars().map(printable).collect());
     name.filter(is_good).unwrap_or_else(|| NAMELESS.to_owned())
 }
 
@@ -166,4 +170,19 @@ fn to_portal(app: &App, back: &str, why: Option<Why>) -> Response {
 fn redirect(way: &str) -> Response {
     let headers = [(LOCATION, way), (CACHE_CONTROL, "no-store"), (REFERRER_POLICY, "no-referrer")];
     (StatusCode::SEE_OTHER, headers).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_of_a_name_becomes_a_sign_that_is() {
+        let of = |name: &str| account_name(Some(name.to_owned()));
+        assert_eq!(of("ada\u{202e}nimda"), "ada_nimda");
+        assert_eq!(of("a\u{200b}d\u{2028}a\u{feff}"), "a_d_a_");
+        assert_eq!(of("עדה ✓"), "עדה ✓");
+        assert_eq!(of("ada/x"), NAMELESS);
+        assert_eq!(account_name(None), NAMELESS);
+    }
 }

@@ -340,10 +340,12 @@ pub(crate) fn unprintable(label: Option<&str>, field: &str) -> Option<Validation
     Some(violation("value_error", vec![loc("body"), loc(field)], msg))
 }
 
-/// Whether a character commands what shows it, a terminal or a list, or turns round what follows it
-/// there.
+/// Whether a character commands what shows it, a terminal or a list, turns round what follows it
+/// there, begins another line, or is not seen, so that names that differ look alike. Joiners and
+/// direction marks, which some scripts are written with, are none of them.
 pub(crate) fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200b}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[derive(Default)]

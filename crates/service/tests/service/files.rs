@@ -645,7 +645,11 @@ async fn labels_have_no_control_characters() {
     let paths = |error: &molbox::Error| -> Vec<String> {
         error.violations().iter().map(|v| v.path()).collect()
     };
-    for label in ["two\nlines", "nothing\0", "\u{1b}[2J", "\u{85}"] {
+    let unseen = ["\u{200b}", "\u{feff}", "a\u{2028}b", "a\u{202e}b", "a\u{2060}b"];
+    for label in ["two\nlines", "nothing\0", "\u{1b}[2J", "\u{85}"].into_iter().chain(unseen) {
+        let file = molbox.file_register().body_map(|f| f.file_id("none").name(label));
+        let file = file.send().await.unwrap_err();
+        assert_eq!((status(&file), paths(&file).contains(&"name".to_owned())), (422, true));
         let system = molbox
             .system_submit()
             .body_map(|s| s.protein("none").box_name(label))
