@@ -10,10 +10,13 @@ use molbox::workflow::types::JobSettings;
 use molbox_analysis::{Equilibration, SettledMean};
 use molbox_plot::Figure;
 
+use super::analysed;
 use super::markdown::{Markdown, listed, md, row};
 use super::methods::short;
 use crate::{series, statistics};
 
+/// By whom the means and where they begin are made.
+const SETTLED: &str = "Chodera and others 2007, Chodera 2016";
 const PRODUCTION: &str = "production";
 
 /// A warning says so when more of production than this is drift: what is left of it is less than
@@ -124,6 +127,12 @@ impl Log {
         }
     }
 
+    /// What to cite for the table.
+    pub(super) fn citations(&self) -> impl Iterator<Item = &'static str> {
+        let texts: &[&str] = if self.quantities.is_empty() { &[] } else { &[SETTLED] };
+        analysed::cited(texts).into_iter()
+    }
+
     /// The means of all stages with their errors, and where equilibrium begins.
     pub(super) fn table(&self, text: &mut Markdown) {
         if self.quantities.is_empty() {
@@ -152,8 +161,9 @@ impl Log {
             "\nMean, error and deviation are over the part of a stage in which the quantity is in \
              equilibrium: it begins where it holds the most effective samples, which are its values \
              by their statistical inefficiency, for successive ones are alike. The error is the \
-             deviation by the root of that number (Chodera and others 2007, Chodera 2016). Drift \
-             is what equilibration is for, and a fault of production.\n\n"
+             deviation by the root of that number ({}). Drift is what equilibration is for, \
+             and a fault of production.\n\n",
+            SETTLED
         ));
     }
 }

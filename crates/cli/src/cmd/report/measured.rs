@@ -11,6 +11,7 @@ use molbox_analysis::{Equilibration, SettledMean};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::analysed;
 use super::logged::{MOST_DRIFT, basis, begin};
 use super::markdown::{Markdown, Piece, code, md, row};
 use crate::statistics;
@@ -26,6 +27,8 @@ struct Table {
     kind: String,
     name: String,
     title: String,
+    #[serde(default)]
+    definition: String,
     #[serde(default)]
     groups: Vec<Group>,
     columns: Vec<Column>,
@@ -207,6 +210,8 @@ pub(super) struct Analysis {
     pub(super) measured: Vec<Measured>,
     pub(super) fluctuations: Vec<Fluctuations>,
     pub(super) groups: Vec<Group>,
+    /// What to cite for it.
+    pub(super) citations: Vec<&'static str>,
 }
 
 impl Analysis {
@@ -227,7 +232,10 @@ impl Analysis {
         }
         let mut measured = measured(&data.tables);
         settle(&mut measured);
-        Self { measured, fluctuations: fluctuations(&data.tables), groups }
+        let definitions: Vec<&str> =
+            data.tables.iter().map(|table| table.definition.as_str()).collect();
+        let citations = analysed::cited(&definitions);
+        Self { measured, fluctuations: fluctuations(&data.tables), groups, citations }
     }
 }
 
@@ -412,8 +420,9 @@ mod tests {
         let expected = SettledMean::of(&values).unwrap();
         assert_eq!(measured[0].mean(), expected.mean);
         assert!((expected.mean - 5.5).abs() < 0.05, "{expected:?}");
-        let mut text = String::new();
-        averages(&mut text, &measured).unwrap();
+        let mut text = Markdown::default();
+        averages(&mut text, &measured);
+        let text = text.to_string();
         let row = text.lines().find(|line| line.starts_with("| RMSD |")).unwrap();
         let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
         let mean: f64 = cells[3].parse().unwrap();

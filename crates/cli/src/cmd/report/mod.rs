@@ -1,6 +1,7 @@
 //! The report of a run: what was done, with which parameters, what came of it, how to cite it.
 //! Markdown, and the same as a page with its pictures in it.
 
+mod analysed;
 mod cite;
 mod logged;
 mod markdown;
@@ -44,10 +45,9 @@ pub(crate) struct Results {
 /// Writes `report.md`, its pictures, and `report.html` with the pictures in it, into the folder of
 /// a run.
 pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> {
-    let Report { text, pictures, .. } = Report::of(run, results)?;
+    let Report { text, pictures, citations, .. } = Report::of(run, results)?;
     let page = page(title(run), &text, &pictures);
-    let citations = simulated(run).next().map(|job| job.citations.as_slice());
-    let bibtex = cite::bibtex(citations.unwrap_or_default());
+    let bibtex = cite::bibtex(&citations);
     // The page comes last, and whole: it says that the run is finished.
     let all = [(cite::FILE, bibtex), ("report.md", text.to_string()), (FILE, page)];
     for (name, content) in all {
@@ -70,6 +70,8 @@ struct Report<'a> {
     run: &'a Run,
     text: Markdown,
     pictures: Pictures,
+    /// What to cite.
+    citations: Vec<String>,
 }
 
 impl<'a> Report<'a> {
@@ -83,7 +85,8 @@ impl<'a> Report<'a> {
             results.iter().map(|result| Found::read(result, parameters)).collect::<Result<_>>()?;
 
         let text = md!("# {}\n\n", title(run));
-        let mut report = Self { run, text, pictures: Pictures::of(run.folder()) };
+        let citations = citations(first, &found);
+        let mut report = Self { run, text, pictures: Pictures::of(run.folder()), citations };
         let text = &mut report.text;
         text.push(md!("Molecular dynamics of {}{}.\n\n", code(title(run)), times(run)));
         let analyses =
@@ -114,8 +117,7 @@ impl<'a> Report<'a> {
         }
 
         text.push(md!("\n## How to cite\n\n"));
-        // A job's are those of its system too.
-        for reference in &first.citations {
+        for reference in &report.citations {
             text.push(md!("- {}\n", reference));
         }
         text.push(md!("- Workflow: molbox {}\n", env!("CARGO_PKG_VERSION")));
@@ -215,6 +217,19 @@ impl<'a> Report<'a> {
         self.text.push(md!("!{}", link(shown, &path)));
         self.pictures.add(path);
     }
+}
+
+/// What to cite for a job, which has those of its system too, and for what was made of its results.
+fn citations(job: &JobRecord, found: &[Found]) -> Vec<String> {
+    let mut all = job.citations.clone();
+    let of_results =
+        found.iter().flat_map(|it| it.log.citations().chain(it.analysis.citations.iter().copied()));
+    for citation in of_results {
+        if !all.iter().any(|known| known == citation) {
+            all.push(citation.to_owned());
+        }
+    }
+    all
 }
 
 /// The jobs that ended well. Of others there is nothing to report but that.

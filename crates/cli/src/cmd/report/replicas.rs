@@ -323,8 +323,7 @@ mod tests {
         let replicas = [drifting(0, 10.0), drifting(1000, 12.0)];
         assert!((replicas[0][0].mean - 10.5).abs() < 0.1, "{replicas:?}");
         assert!((replicas[1][0].mean - 12.5).abs() < 0.1, "{replicas:?}");
-        let mut text = String::new();
-        compared(&mut text, &replicas).unwrap();
+        let text = table(&replicas);
         let bases = [&replicas[0], &replicas[1]].map(|it| it[0].basis.clone().unwrap());
         assert!(bases[0].contains(" ns (3"), "100 of 300 frames: {bases:?}");
         assert!(text.contains(&format!(" | {} |\n", bases.join("; "))), "{text}");
