@@ -5,13 +5,17 @@
 //! belongs to the nearest heavy atom of its residue. Chains go on from residue to residue, cysteines
 //! pair up, and what is no amino acid, nucleotide or water is bonded to other residues by distance:
 //! sugars, and lipids that Amber splits into head and tails.
+//!
+//! Where more atoms are close than one can be bonded to, distances show nothing: structures may be
+//! on top of each other, and positions that nobody has filled in are all zero. No bond is found
+//! there, but for one that keeps atoms of a residue together.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
+use super::close::close_pairs;
 use super::structure::Parts;
 use crate::cell::{norm, sub};
-use crate::neighbours::{Cloud, Neighbours};
 use crate::topology::{Residue, WATER};
 use crate::{Cell, Element};
 
@@ -37,8 +41,12 @@ const NUCLEOTIDE_BONDS: &str = "P-OP1 P-OP2 P-OP3 P-O1P P-O2P P-O3P P-O5' O5'-C5
     C4'-C3' C3'-O3' C3'-C2' C2'-O2' C2'-C1' C1'-O4' C1'-N9 N9-C8 N9-C4 C8-N7 N7-C5 C6-N6 C6-O6 \
     C2-N2 N1-C2 N1-C6 C2-O2 C2-N3 N3-C4 C4-N4 C4-O4 C4-C5 C5-C6 C5-C7 C5-C5M";
 
-/// Residues larger than this get no bonds by distance, for the search tries all pairs.
+/// Residues larger than this get no bonds by distance, for each hydrogen is compared with all else.
 const MAX_GUESSED: usize = 2000;
+
+/// Atoms that one can be bonded to at most. Seven are known, but files list atoms several times:
+/// side chains of 3NBK are there six times in a copy that is used for tests.
+const MOST_BONDED: u8 = 32;
 
 /// Longest peptide or phosphodiester bond that is believed where the author's numbers skip some, or
 /// a chain ends.
@@ -97,7 +105,10 @@ pub(super) fn complete(parts: &Parts<'_>, cell: Option<&Cell>, bonds: &mut Vec<[
         }
         before = Some((atoms, residue, family));
     }
-    search.pairs_closer(&sulfurs, |_, _| LONGEST_DISULFIDE, bonds);
+    if sulfurs.len() <= MAX_GUESSED {
+        let is_bond = |a, b| search.distance(a, b) < LONGEST_DISULFIDE;
+        search.pairs(&sulfurs, LONGEST_DISULFIDE, is_bond, bonds);
+    }
     search.between_residues(bonds);
 }
 
@@ -137,18 +148,15 @@ impl Search<'_> {
             Family::AminoAcid => self.standard(&heavy, AMINO_ACID_BONDS, bonds),
             Family::Nucleotide => self.standard(&heavy, NUCLEOTIDE_BONDS, bonds),
             Family::Other if heavy.iter().any(|atom| self.given[*atom]) => {}
-            Family::Other => {
-                self.pairs_closer(&heavy, |a, b| self.longest_bond(a, b, TOLERANCE), bonds)
-            }
+            Family::Other => self.by_distance(&heavy, |_, _| true, bonds),
         }
         if light.len() + heavy.len() > MAX_GUESSED {
             return;
         }
         for atom in light.into_iter().filter(|atom| !self.given[*atom]) {
-            let owner = heavy
-                .iter()
-                .min_by(|a, b| self.distance(atom, **a).total_cmp(&self.distance(atom, **b)));
-            bonds.extend(owner.map(|owner| [atom as u32, *owner as u32]));
+            let owners = heavy.iter().map(|owner| (self.distance(atom, *owner), *owner));
+            let nearest = owners.min_by(|a, b| a.0.total_cmp(&b.0));
+            bonds.extend(nearest.map(|(_, owner)| [atom as u32, owner as u32]));
         }
     }
 
@@ -160,14 +168,28 @@ impl Search<'_> {
         let named: HashSet<u32> = bonds[n_before..].iter().flatten().copied().collect();
         let is_left = |atom: usize| !self.given[atom] && !named.contains(&(atom as u32));
         if heavy.len() > 1 && heavy.iter().any(|atom| is_left(*atom)) {
-            self.pairs_closer(
-                heavy,
-                |a, b| {
-                    if is_left(a) || is_left(b) { self.longest_bond(a, b, TOLERANCE) } else { 0.0 }
-                },
-                bonds,
-            );
+            self.by_distance(heavy, |a, b| is_left(a) || is_left(b), bonds);
         }
+    }
+
+    /// Bonds by distance between atoms of one residue, of pairs that may have one. Atoms that are too
+    /// close to too many are bonded to the first of all, so that the residue stays in one piece.
+    fn by_distance(
+        &self,
+        atoms: &[usize],
+        may_be: impl Fn(usize, usize) -> bool,
+        bonds: &mut Vec<[u32; 2]>,
+    ) {
+        if atoms.len() > MAX_GUESSED {
+            return;
+        }
+        let radii = atoms.iter().filter_map(|atom| covalent_radius(self.element(*atom)?));
+        let reach = 2.0 * radii.fold(0.0, f64::max) + TOLERANCE;
+        let is_bond =
+            |a, b| may_be(a, b) && self.distance(a, b) < self.longest_bond(a, b, TOLERANCE);
+        let crowded = self.pairs(atoms, reach, is_bond, bonds);
+        let others = crowded.into_iter().filter(|atom| *atom != atoms[0]);
+        bonds.extend(others.map(|other| [atoms[0] as u32, other as u32]));
     }
 
     fn by_name(&self, heavy: &[usize], list: &str, bonds: &mut Vec<[u32; 2]>) {
@@ -218,44 +240,54 @@ impl Search<'_> {
         if !is_other.contains(&true) {
             return;
         }
-        let is_heavy = |atom: &usize| self.element(*atom).is_some_and(|e| e != Element::H);
+        let is_bonded = |atom: &usize| self.element(*atom).and_then(covalent_radius).is_some();
+        let is_heavy = |atom: &usize| self.element(*atom) != Some(Element::H);
         let is_water = |atom: &usize| WATER.contains(&self.residue(*atom));
-        let atoms: Vec<usize> =
-            (0..self.parts.atoms.len()).filter(|atom| is_heavy(atom) && !is_water(atom)).collect();
-        let place =
-            |k: usize| atoms.iter().map(|atom| self.parts.positions[*atom][k] as f32).collect();
-        let cloud = Cloud { x: place(0), y: place(1), z: place(2) };
-        let known: HashSet<[u32; 2]> =
-            bonds.iter().flat_map(|[a, b]| [[*a, *b], [*b, *a]]).collect();
-        Neighbours::default().pairs_within(&cloud, self.cell, LONGEST_BETWEEN, |i, j| {
-            let [a, b] = [atoms[i.min(j)], atoms[i.max(j)]];
-            let is_guessed =
-                [a, b].into_iter().any(|atom| is_other[residue(atom)] && !self.given[atom]);
-            let pair = [a as u32, b as u32];
-            if residue(a) != residue(b)
-                && is_guessed
-                && self.distance(a, b) < self.longest_bond(a, b, TOLERANCE_BETWEEN)
-                && !known.contains(&pair)
-            {
-                bonds.push(pair);
-            }
-        });
+        let atoms: Vec<usize> = (0..self.parts.atoms.len())
+            .filter(|atom| is_bonded(atom) && is_heavy(atom) && !is_water(atom))
+            .collect();
+        bonds.iter_mut().for_each(|bond| bond.sort_unstable());
+        bonds.sort_unstable();
+        bonds.dedup();
+        let mut found = Vec::new();
+        let is_guessed = |atom: usize| is_other[residue(atom)] && !self.given[atom];
+        let is_bond = |a: usize, b: usize| {
+            residue(a) != residue(b)
+                && (is_guessed(a) || is_guessed(b))
+                && self.distance(a, b)
+                    < self.longest_bond(a, b, TOLERANCE_BETWEEN).min(LONGEST_BETWEEN)
+                && bonds.binary_search(&[a.min(b) as u32, a.max(b) as u32]).is_err()
+        };
+        self.pairs(&atoms, LONGEST_BETWEEN, is_bond, &mut found);
+        bonds.append(&mut found);
     }
 
-    fn pairs_closer(
+    /// Adds the pairs of some atoms that are bonds, but for those of atoms that would have more than
+    /// one can have. Returns these, ascending as the atoms are.
+    fn pairs(
         &self,
         atoms: &[usize],
-        longest: impl Fn(usize, usize) -> f64,
+        reach: f64,
+        is_bond: impl Fn(usize, usize) -> bool,
         bonds: &mut Vec<[u32; 2]>,
-    ) {
-        if atoms.len() > MAX_GUESSED {
-            return;
-        }
-        for (nth, a) in atoms.iter().enumerate() {
-            let close =
-                atoms[nth + 1..].iter().filter(|b| self.distance(*a, **b) < longest(*a, **b));
-            bonds.extend(close.map(|b| [*a as u32, *b as u32]));
-        }
+    ) -> Vec<usize> {
+        let places: Vec<[f64; 3]> = atoms.iter().map(|atom| self.parts.positions[*atom]).collect();
+        let mut n_bonded = vec![0_u8; atoms.len()];
+        let mut found = Vec::new();
+        let left_out = close_pairs(&places, self.cell, reach, |i, j| {
+            if is_bond(atoms[i], atoms[j]) {
+                n_bonded[i] = n_bonded[i].saturating_add(1);
+                n_bonded[j] = n_bonded[j].saturating_add(1);
+                if n_bonded[i].max(n_bonded[j]) <= MOST_BONDED {
+                    found.push([i as u32, j as u32]);
+                }
+            }
+        });
+        left_out.into_iter().for_each(|n| n_bonded[n] = u8::MAX);
+        found.retain(|pair| pair.iter().all(|n| n_bonded[*n as usize] <= MOST_BONDED));
+        bonds.extend(found.into_iter().map(|pair| pair.map(|n| atoms[n as usize] as u32)));
+        let are_crowded = n_bonded.iter().map(|n_bonded| *n_bonded > MOST_BONDED);
+        atoms.iter().zip(are_crowded).filter(|(_, is)| *is).map(|(atom, _)| *atom).collect()
     }
 
     fn distance(&self, a: usize, b: usize) -> f64 {

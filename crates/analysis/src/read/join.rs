@@ -5,9 +5,8 @@
 //! number, insertion code and name if it has none of its names and is as near as a bond is long:
 //! numbers start anew after 9999, and chains may have the same identifier, or none.
 
+use std::collections::HashMap;
 use std::ops::Range;
-
-use rustc_hash::FxHashMap;
 
 use crate::cell::{norm, sub};
 use crate::topology::{Atom, Residue};
@@ -23,6 +22,10 @@ const LONGEST_BOND: f64 = 2.3;
 /// hundred of a number, and hostile files may have any number of anything.
 const MOST_PARTS: usize = 1000;
 const MOST_PAIRS: usize = 100_000;
+
+/// Pairs that are looked at for all parts of a file, for each of its atoms: two halves of a molecule
+/// as large as can be joined have 150, and water of which a hundred have one number 200.
+const MOST_PAIRS_OF_AN_ATOM: usize = 250;
 
 /// Atoms of the name and number of earlier residues that were not joined to any, though none has
 /// their names.
@@ -58,10 +61,11 @@ pub(super) fn join(parts: &Listed<'_>, cell: Option<&Cell>) -> Joined {
         }
     }
     firsts.push(parts.atoms.len());
-    let mut search = Search { parts, cell, firsts, others: FxHashMap::default() };
+    let n_pairs_left = MOST_PAIRS + MOST_PAIRS_OF_AN_ATOM * parts.atoms.len();
+    let mut search = Search { parts, cell, firsts, others: HashMap::new(), n_pairs_left };
     let mut homes: Vec<usize> = Vec::with_capacity(parts.residues.len());
     // The residue of each name and number that was listed last, and for each the one before it.
-    let mut last = FxHashMap::default();
+    let mut last = HashMap::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(parts.residues.len());
     let mut apart: Option<Apart> = None;
     for (part, residue) in parts.residues.iter().enumerate() {
@@ -104,21 +108,24 @@ struct Search<'a> {
     /// The first atom of each part, and where the last one ends.
     firsts: Vec<usize>,
     /// What was joined to a part.
-    others: FxHashMap<usize, Vec<usize>>,
+    others: HashMap<usize, Vec<usize>>,
+    n_pairs_left: usize,
 }
 
 impl Search<'_> {
     /// Where a part belongs, of which there are earlier ones of the same name and number.
-    fn home(&self, part: usize, mut earlier: Option<usize>, before: &[Option<usize>]) -> Home {
+    fn home(&mut self, part: usize, mut earlier: Option<usize>, before: &[Option<usize>]) -> Home {
         let mut home = Home::Own;
         let mut n_pairs = 0;
         let has_heavy = earlier.is_some() && self.atoms(part).any(|atom| self.is_heavy(atom));
         for _ in 0..MOST_PARTS {
             let Some(residue) = earlier else { break };
-            n_pairs += self.n_pairs(part, residue);
-            if n_pairs > MOST_PAIRS {
+            let n_more = self.n_pairs(part, residue);
+            n_pairs += n_more;
+            if n_pairs > MOST_PAIRS || n_more > self.n_pairs_left {
                 break;
             }
+            self.n_pairs_left -= n_more;
             if self.pairs(part, residue).any(|pair| self.have_one_name(pair)) {
                 // Numbers have started anew. Of hydrogens alone the residue may be an earlier one.
                 if has_heavy {

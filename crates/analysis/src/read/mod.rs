@@ -1,6 +1,7 @@
 //! Structures and trajectories from files.
 
 mod bonds;
+mod close;
 mod coarse;
 mod contents;
 mod dcd;
