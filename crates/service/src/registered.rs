@@ -43,10 +43,19 @@ pub(crate) fn structure(
             Err(error) if format == Format::Gro => return Err(unread(file_id, &error, at)),
             Err(error) => return Err(ApiError::internal(anyhow::anyhow!("{key}: {error:?}"))),
         };
-        let n_atoms = structure.topology.n_atoms();
-        Ok((Arc::new(structure), n_atoms))
+        let weight = weight(&structure.topology);
+        Ok((Arc::new(structure), weight))
     })
 }
+
+/// What a structure or a topology weighs where those are kept that were asked for of late: its atoms
+/// and its bonds, of which a molecule has about as many and a file may give any number.
+fn weight(topology: &Topology) -> usize {
+    topology.n_atoms() + topology.bonds().len() / BONDS_OF_AN_ATOM
+}
+
+/// Bonds that take about as much memory as an atom.
+const BONDS_OF_AN_ATOM: usize = 8;
 
 /// The text of a file that is read whole.
 fn text(app: &App, file_id: &str, key: &Key, at: [&str; 2]) -> Result<String, ApiError> {
@@ -60,7 +69,9 @@ fn text(app: &App, file_id: &str, key: &Key, at: [&str; 2]) -> Result<String, Ap
         );
         return Err(ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)]));
     }
-    Ok(String::from_utf8_lossy(&fs::read(content.path())?).into_owned())
+    // Without a copy of what is text, as almost all of these are.
+    Ok(String::from_utf8(fs::read(content.path())?)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn unread(file_id: &str, error: &FormatError, at: [&str; 2]) -> ApiError {
@@ -151,8 +162,8 @@ pub(crate) fn named(
     let topology = app.topologies.find_or_read(file_id, || {
         let text = text(app, file_id, key, at)?;
         let topology = parse(&text).map_err(|error| unread(file_id, &error, at))?;
-        let n_atoms = topology.n_atoms();
-        Ok::<_, ApiError>((Arc::new(topology), n_atoms))
+        let weight = weight(&topology);
+        Ok::<_, ApiError>((Arc::new(topology), weight))
     });
     topology.map(Named::Topology)
 }
