@@ -6,7 +6,7 @@ use molbox_analysis::Structure;
 
 fuzz_target!(|text: &str| {
     let read = Structure::from_pdb(text);
-    let checked = Structure::check_pdb(text.as_bytes()).expect("memory can be read");
+    let checked = Structure::check_pdb(text.as_bytes(), usize::MAX).expect("memory can be read");
     assert_eq!(read.as_ref().err(), checked.as_ref().err());
     if let Ok(structure) = read {
         molbox_fuzz::structure(&structure);

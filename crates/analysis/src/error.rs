@@ -285,6 +285,12 @@ pub enum FormatErrorKind {
     /// The file holds no atom.
     #[error("no atom in it")]
     NoAtoms,
+    /// The file holds more atoms than are read.
+    #[error("more than {most} atoms")]
+    TooManyAtoms {
+        /// How many are read.
+        most: usize,
+    },
     /// The parts contradict each other.
     #[error("the parts do not fit together")]
     Topology(#[source] InvalidTopology),

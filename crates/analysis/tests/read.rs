@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use common::{Random, data, frames, parameters};
 use molbox_analysis::{
-    AtomSet, Cell, Contents, Element, Error, Excerpt, Frame, FrameRange, Mask, Structure, Topology,
-    TopologyFile, Trajectory,
+    AtomSet, Cell, Contents, Element, Error, Excerpt, FormatError, Frame, FrameRange, Mask,
+    Structure, Topology, TopologyFile, Trajectory,
 };
 
 /// A DCD file to be written.
@@ -735,7 +735,7 @@ fn one_location_of_an_atom_is_kept() {
 fn a_byte_order_mark_hides_no_record() {
     let text = format!("\u{feff}{}END\n", pdb_line("CA", 'B', "ALA", "   1", 1.0));
     assert_eq!(Structure::from_pdb(&text).unwrap().topology.n_atoms(), 1);
-    assert!(Structure::check_pdb(text.as_bytes()).unwrap().is_ok());
+    assert!(Structure::check_pdb(text.as_bytes(), usize::MAX).unwrap().is_ok());
     assert_eq!(Contents::of_pdb(text.as_bytes()).unwrap().unwrap().n_atoms, 1);
 }
 
@@ -746,7 +746,8 @@ fn lines_that_end_with_a_carriage_return_alone_are_refused() {
     let words = "expected lines that end with a line feed, found a carriage return alone";
     let refused = Structure::from_pdb(&text).unwrap_err().to_string();
     assert!(refused.contains(words), "{refused}");
-    let refused = Structure::check_pdb(text.as_bytes()).unwrap().unwrap_err().to_string();
+    let refused =
+        Structure::check_pdb(text.as_bytes(), usize::MAX).unwrap().unwrap_err().to_string();
     assert!(refused.contains(words), "{refused}");
     let of_windows = line.replace('\n', "\r\n").repeat(3);
     assert!(Structure::from_pdb(&of_windows).is_ok());
@@ -757,6 +758,122 @@ fn a_line_full_of_quotes_takes_no_longer_than_any_other() {
     // Each would look for its end in the rest of the line: hours for this one.
     let text = format!("data_x {}", "'a \"b ".repeat(2_000_000));
     assert!(Structure::from_mmcif(&text).is_err());
+}
+
+/// The head of a table of atoms, whose rows have an element, a name, residue, number and position.
+const ATOMS: &str = "loop_\n_atom_site.type_symbol\n_atom_site.label_atom_id\n\
+    _atom_site.auth_comp_id\n_atom_site.auth_seq_id\n_atom_site.Cartn_x\n_atom_site.Cartn_y\n\
+    _atom_site.Cartn_z\n";
+
+#[test]
+fn atoms_in_one_place_are_not_bonded_to_all_others() {
+    // Of 5·10⁹ pairs each was a bond, in 40 GB.
+    let n = 100_000;
+    let rows: String = (0..n).map(|number| format!("C C1 LIG {number} 0 0 0\n")).collect();
+    let mmcif = format!("data_x\n{ATOMS}{rows}");
+    let atom = |number| pdb_line("C1", ' ', "LIG", &format!("{:4}", number % 10_000), 0.0);
+    let pdb: String = (0..n).map(atom).collect();
+    let atom = |number| {
+        let number = number % 100_000;
+        format!("{number:5}LIG     C1{number:5}   0.000   0.000   0.000\n")
+    };
+    let gro = format!("zeros\n{n}\n{}0 0 0\n", (0..n).map(atom).collect::<String>());
+    // In a cell so small, all atoms are close to each other.
+    let cell = "_cell.length_a 2\n_cell.length_b 2\n_cell.length_c 2\n\
+        _cell.angle_alpha 90\n_cell.angle_beta 90\n_cell.angle_gamma 90\n";
+    let row = |number| format!("C C1 LIG {number} {} 0 {}\n", number % 300 * 3, number / 300 * 3);
+    let wrapped = format!("data_x\n{cell}{ATOMS}{}", (0..n).map(row).collect::<String>());
+    for (name, text) in [("mmCIF", mmcif), ("PDB", pdb), ("GRO", gro), ("a cell", wrapped)] {
+        let structure = Structure::from_text(&text).unwrap();
+        assert_eq!(structure.topology.n_residues(), n, "{name}");
+        assert!(structure.topology.bonds().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_residue_in_one_place_stays_in_one_piece() {
+    // Of each 2·10⁶ pairs were bonds.
+    let [n_residues, n_atoms] = [300, 2000];
+    let row = |n: usize| format!("C C{n} LIG {} 0 0 0\n", n / n_atoms);
+    let rows: String = (0..n_residues * n_atoms).map(row).collect();
+    let Structure { topology, .. } =
+        Structure::from_mmcif(&format!("data_x\n{ATOMS}{rows}")).unwrap();
+    assert_eq!(topology.n_molecules(), n_residues);
+    assert_eq!(topology.bonds().len(), n_residues * (n_atoms - 1));
+}
+
+#[test]
+fn structures_on_top_of_each_other_are_bonded_as_far_as_bonds_can_be_told() {
+    // Benzene without hydrogens, so many times: each atom has two neighbours in each copy, and
+    // itself in each other one.
+    let copies = |n: usize| {
+        let row = |n: usize| {
+            let angle = (n % 6) as f64 * std::f64::consts::FRAC_PI_3;
+            let (x, y) = (1.4 * angle.cos(), 1.4 * angle.sin());
+            format!("C C{} BNZ {} {x:.3} {y:.3} 0\n", n % 6, n / 6)
+        };
+        let rows: String = (0..6 * n).map(row).collect();
+        let structure = Structure::from_mmcif(&format!("data_x\n{ATOMS}{rows}")).unwrap();
+        [structure.topology.bonds().len(), structure.topology.n_molecules()]
+    };
+    assert_eq!(copies(1), [6, 1]);
+    // Of other copies, 30 atoms are near enough, which one may have, and 33, which none has.
+    assert_eq!(copies(11), [6 * (11 * 11) + 6 * (11 * 10 / 2), 1]);
+    assert_eq!(copies(12), [6 * 12, 12]);
+    // Within a copy they are as sure as ever.
+    assert_eq!(copies(1000), [6000, 1000]);
+}
+
+#[test]
+fn bonds_of_a_component_are_taken_once_however_often_they_are_listed() {
+    let head = "loop_\n_chem_comp_bond.comp_id\n_chem_comp_bond.atom_id_1\n\
+        _chem_comp_bond.atom_id_2\n";
+    // For each residue all rows were looked at: 6·10⁹ of them.
+    let again = "LIG A B\n".repeat(100_000);
+    let others: String = (0..100_000).map(|n| format!("LIG B X{n}\n")).collect();
+    let residue = |n: usize| {
+        let z = n * 9;
+        format!("C A LIG {n} 0 0 {z}\nC B LIG {n} 9 0 {z}\nC C LIG {n} 10 0 {z}\n")
+    };
+    let residues: String = (0..30_000).map(residue).collect();
+    let text = format!("data_x\n{head}{again}{others}{ATOMS}{residues}");
+    let Structure { topology, .. } = Structure::from_mmcif(&text).unwrap();
+    assert_eq!(topology.bonds().len(), 30_000);
+    assert_eq!(topology.bonds()[0], [0, 1]);
+}
+
+#[test]
+fn parts_of_a_residue_are_compared_as_far_as_any_molecule_needs() {
+    // Each of the small parts was compared with the large one: 10¹⁰ pairs.
+    let large: String = (0..90_000).map(|n| format!("C C{n} LIG 1 {} 0 0\n", n * 9)).collect();
+    let small = |n| format!("C D{n} LIG 1 {} 50 0\nC C1 OTH 2 0 90 0\n", n * 9);
+    let small: String = (0..100_000).map(small).collect();
+    let structure = Structure::from_mmcif(&format!("data_x\n{ATOMS}{large}{small}")).unwrap();
+    assert_eq!(structure.topology.n_residues(), 200_000);
+}
+
+#[test]
+fn a_check_counts_the_atoms_that_would_be_kept() {
+    let atom = |name, location| pdb_line(name, location, "ALA", "   1", 1.0);
+    let pdb = format!(
+        "MODEL\n{}{}{}{}ENDMDL\nMODEL\n{}",
+        atom("N", ' '),
+        atom("CA", 'A'),
+        atom("CA", 'B'),
+        atom("CB", 'B'),
+        atom("N", ' ').repeat(9),
+    );
+    assert_eq!(Structure::from_pdb(&pdb).unwrap().topology.n_atoms(), 3);
+    let words = |refused: FormatError| refused.to_string();
+    let check = |most| Structure::check_pdb(pdb.as_bytes(), most).unwrap().map_err(words);
+    assert_eq!(check(3), Ok(()));
+    assert_eq!(check(2), Err("PDB, line 5: more than 2 atoms".to_owned()));
+
+    let rows = "C A LIG 1 0 0 0\nC B LIG 1 0 0 0\nC A LIG 2 0 0 0\n";
+    let mmcif = format!("data_x\n{ATOMS}{rows}");
+    let check = |most| Structure::check_mmcif(&mmcif, most).map_err(words);
+    assert_eq!(check(3), Ok(()));
+    assert_eq!(check(2), Err("mmCIF, line 12: more than 2 atoms".to_owned()));
 }
 
 #[test]
@@ -824,8 +941,11 @@ fn no_damage_makes_a_reader_panic() {
             let at = random.below(text.len());
             text[at] = b" \n.'\";_#0Aa\xff-"[random.below(13)];
         }
-        Structure::from_pdb(&String::from_utf8_lossy(&text)).ok();
-        Structure::from_mmcif(&String::from_utf8_lossy(&text)).ok();
+        let text = String::from_utf8_lossy(&text);
+        let checked = Structure::check_pdb(text.as_bytes(), usize::MAX).unwrap();
+        assert_eq!(Structure::from_pdb(&text).map(drop), checked);
+        let checked = Structure::check_mmcif(&text, usize::MAX);
+        assert_eq!(Structure::from_mmcif(&text).map(drop), checked);
     }
 }
 

@@ -49,7 +49,8 @@ use crate::runner::places::Queues;
 
 /// How long the check of the database may delay the start.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
-/// Atoms of all systems that are kept together, and of all structures; a hundred bytes or so each.
+/// Atoms of all systems that are kept together, and of all structures with their bonds; a hundred
+/// bytes or so each.
 const MAX_RECENT_ATOMS: usize = 2_000_000;
 /// Frames of all trajectories; 16 bytes each.
 const MAX_RECENT_FRAMES: usize = 10_000_000;
@@ -174,7 +175,7 @@ impl App {
             watches: Turns::default(),
             arriving: Arc::default(),
             metrics: Metrics::new(),
-            mirror: Mirror::new(&config.pdb)?,
+            mirror: Mirror::new(&config.pdb, config.limits.text_bytes)?,
             oidc: Provider::of(&config.oidc, &secret)?,
             market: Market::open(&config),
             systems: Recent::of_weight(MAX_RECENT_ATOMS, RECENT_THINGS),

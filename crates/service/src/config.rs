@@ -167,7 +167,7 @@ section! {
         pending_files: u32 = 1000,
         /// Largest uploaded file, in bytes.
         upload_bytes: u64 = 5 << 30,
-        /// Largest file, other than of PDB and trajectories, that can be registered, and largest structure of which atoms can be chosen: these are read whole. In bytes.
+        /// Largest file, other than of PDB and trajectories, that can be registered, largest entry of the mirror, packed and unpacked, and largest structure of which atoms can be chosen: these are read whole. In bytes.
         text_bytes: u64 = 128 << 20,
         /// Registrations at a time that are checked; an account that has none waits for no other account.
         registrations: usize = 2,
@@ -177,7 +177,7 @@ section! {
         wrong_keys_per_minute: u32 = 60,
         /// Requests that a key may make in a minute, evenly or in a burst; 0 for any number.
         requests_per_minute: u32 = 1200,
-        /// Most atoms of a system, and of a trajectory in XTC that can be registered.
+        /// Most atoms of a system, and of a structure or a trajectory in XTC that can be registered.
         atoms: u64 = 1_000_000,
         /// Tasks that an account may have queued or running at a time; 0 for any number.
         open_tasks: u32 = 1000,

@@ -3,12 +3,13 @@
 //! Only the entry's identifier comes from the request, and the document gives its form: the
 //! service fetches nothing else, and follows no redirect.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
+use tokio::io::AsyncReadExt;
 
 use crate::config::Pdb;
 use crate::error::ApiError;
@@ -16,13 +17,12 @@ use crate::formats::Format;
 use crate::http::validate::loc;
 use crate::web;
 
-/// Largest entry, unpacked.
-const MAX_BYTES: usize = 512 << 20;
-
 /// The mirror, if the operator has configured one.
 pub(crate) struct Mirror {
     client: reqwest::Client,
     config: Pdb,
+    /// Most bytes of an entry, which is held in memory: packed, and unpacked.
+    max_bytes: u64,
 }
 
 /// Whether a text has the form of an entry's identifier: `1L2Y`, `pdb_00001l2y`.
@@ -34,8 +34,8 @@ pub(crate) fn is_id(text: &str) -> bool {
 }
 
 impl Mirror {
-    pub(crate) fn new(config: &Pdb) -> Result<Self> {
-        Ok(Self { client: web::client()?, config: config.clone() })
+    pub(crate) fn new(config: &Pdb, max_bytes: u64) -> Result<Self> {
+        Ok(Self { client: web::client()?, config: config.clone(), max_bytes })
     }
 
     pub(crate) fn is_configured(&self) -> bool {
@@ -46,8 +46,8 @@ impl Mirror {
     ///
     /// # Errors
     ///
-    /// 422 without a mirror, 404 when the mirror does not have the entry, 503 when it cannot be
-    /// reached; `field` is that of the request.
+    /// 422 without a mirror and for an entry that is too large, 404 when the mirror does not have the
+    /// entry, 503 when it cannot be reached; `field` is that of the request.
     pub(crate) async fn fetch(&self, id: &str, field: &str) -> Result<(Vec<u8>, Format), ApiError> {
         let mirror = &self.config.mirror;
         if !self.is_configured() {
@@ -66,7 +66,7 @@ impl Mirror {
                 ))
             })?;
         let limit = Duration::from_secs(self.config.timeout_seconds);
-        let bytes = tokio::time::timeout(limit, read(&self.client, &place))
+        let bytes = tokio::time::timeout(limit, self.read(&place))
             .await
             .unwrap_or_else(|_| Err(anyhow!("no answer within {} s", limit.as_secs())));
         let bytes = bytes.map_err(|e| {
@@ -81,48 +81,57 @@ impl Mirror {
                 format!("the mirror has no entry {id}"),
             ));
         };
-        let bytes = if is_packed {
-            unpack(&bytes).context("unpack an entry of the mirror")?
+        let most = self.max_bytes;
+        let bytes = if is_packed && bytes.len() as u64 <= most {
+            let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, most));
+            let unpacked = unpacked.await.map_err(ApiError::internal)?;
+            unpacked.context("unpack an entry of the mirror")?
         } else {
             bytes
         };
+        if bytes.len() as u64 > most {
+            let msg = format!(
+                "the mirror's entry {id} has more than {most} bytes, the most that is read \
+                 (`limits.text_bytes` of the service)"
+            );
+            return Err(ApiError::invalid_body("file_content", vec![loc(field)], msg));
+        }
         Ok((bytes, format))
     }
-}
 
-/// What is at a place; none when there is nothing.
-async fn read(client: &reqwest::Client, place: &str) -> Result<Option<Vec<u8>>> {
-    if !place.starts_with("http://") && !place.starts_with("https://") {
-        return match tokio::fs::read(place).await {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        };
-    }
-    let response = client.get(place).send().await?;
-    if response.status() == reqwest::StatusCode::NOT_FOUND {
-        return Ok(None);
-    }
-    if !response.status().is_success() {
-        return Err(anyhow!("it answered {}", response.status()));
-    }
-    let mut bytes = Vec::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        bytes.extend_from_slice(&chunk?);
-        if bytes.len() > MAX_BYTES {
-            return Err(anyhow!("the entry is larger than {MAX_BYTES} bytes"));
+    /// What is at a place, or its beginning where that is too much; none when there is nothing.
+    async fn read(&self, place: &str) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        if !place.starts_with("http://") && !place.starts_with("https://") {
+            let file = match tokio::fs::File::open(place).await {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                file => file?,
+            };
+            file.take(self.max_bytes.saturating_add(1)).read_to_end(&mut bytes).await?;
+            return Ok(Some(bytes));
         }
+        let response = self.client.get(place).send().await?;
+        if response.status() == reqwest::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        if !response.status().is_success() {
+            return Err(anyhow!("it answered {}", response.status()));
+        }
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            bytes.extend_from_slice(&chunk?);
+            if bytes.len() as u64 > self.max_bytes {
+                break;
+            }
+        }
+        Ok(Some(bytes))
     }
-    Ok(Some(bytes))
 }
 
-fn unpack(bytes: &[u8]) -> Result<Vec<u8>> {
+/// What was packed, or its beginning where that is more than so many bytes.
+fn unpack(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
-    MultiGzDecoder::new(bytes).take(MAX_BYTES as u64 + 1).read_to_end(&mut unpacked)?;
-    if unpacked.len() > MAX_BYTES {
-        return Err(anyhow!("the entry is larger than {MAX_BYTES} bytes"));
-    }
+    MultiGzDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut unpacked)?;
     Ok(unpacked)
 }
 

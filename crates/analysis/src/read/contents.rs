@@ -285,6 +285,12 @@ impl Census {
         self.present.as_ref().is_some_and(|present| present.atoms.contains_key(name))
     }
 
+    /// That no more atoms were counted than these.
+    pub(super) fn check(&self, most: usize) -> Result<(), FormatErrorKind> {
+        let is_fine = self.contents.n_atoms <= most;
+        if is_fine { Ok(()) } else { Err(FormatErrorKind::TooManyAtoms { most }) }
+    }
+
     /// Whether an atom was counted.
     pub(super) fn has_atoms(&self) -> bool {
         self.present.is_some()

@@ -1,5 +1,6 @@
 //! mmCIF files: the categories that make a structure.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use super::contents::{Census, Contents, Listed};
@@ -19,6 +20,16 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     let mut file = Mmcif::default();
     each_table(text, &mut file)?;
     file.finish()
+}
+
+/// Whether a text is mmCIF with so many atoms at most, in the memory of a residue: what [`parse`]
+/// refuses is refused.
+pub(super) fn check(text: &str, most: usize) -> Result<(), FormatError> {
+    let mut file =
+        Checked { most, census: Census::default(), models: Models::default(), label: None };
+    each_table(text, &mut file)?;
+    let has_atoms = file.census.has_atoms();
+    if has_atoms { Ok(()) } else { Err(error(Place::Whole, FormatErrorKind::NoAtoms)) }
 }
 
 /// What a text contains.
@@ -89,8 +100,22 @@ struct Mmcif<'a> {
     /// Chain and number of each residue as the deposition has them, beside the author's.
     labels: Vec<(&'a str, Option<i64>)>,
     connections: Vec<[Partner<'a>; 2]>,
-    component_bonds: HashMap<&'a str, Vec<[&'a str; 2]>>,
+    component_bonds: Vec<ComponentBond<'a>>,
 }
+
+/// A bond of each residue of a name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ComponentBond<'a> {
+    component: &'a str,
+    atoms: [&'a str; 2],
+}
+
+/// Connections, and bonds of components, that are read: entries have a few thousand.
+const MOST_ROWS: usize = 200_000;
+
+/// Bonds of an atom of a component that are taken: no metal in the dictionary of components has as
+/// many.
+const MOST_OF_AN_ATOM: usize = 32;
 
 /// Whose chains and numbers are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -171,16 +196,19 @@ impl<'a> Tables<'a> for Mmcif<'a> {
             Some("_struct_conn") => {
                 let columns = ConnectionColumns::find(column);
                 while let Some((_, row)) = rows.next()? {
-                    self.connections.extend(columns.connection(row));
+                    if self.connections.len() < MOST_ROWS {
+                        self.connections.extend(columns.connection(row));
+                    }
                 }
             }
             Some("_chem_comp_bond") => {
                 let columns = ["comp_id", "atom_id_1", "atom_id_2"].map(column);
                 while let Some((_, row)) = rows.next()? {
-                    if let [Some(component), Some(a), Some(b)] =
-                        columns.map(|column| value(row, column))
+                    let values = columns.map(|column| value(row, column));
+                    if let [Some(component), Some(a), Some(b)] = values
+                        && self.component_bonds.len() < MOST_ROWS
                     {
-                        self.component_bonds.entry(component).or_default().push([a, b]);
+                        self.component_bonds.push(ComponentBond { component, atoms: [a, b] });
                     }
                 }
             }
@@ -215,19 +243,19 @@ impl<'a> Mmcif<'a> {
     }
 
     /// The bonds that the file gives: connections between residues, and bonds within components.
-    fn bonds(&self) -> Vec<[u32; 2]> {
+    fn bonds(&mut self) -> Vec<[u32; 2]> {
         let atoms = self.partner_atoms();
         let ends = self.connections.iter().map(|[a, b]| Some([*atoms.get(a)?, *atoms.get(b)?]));
         let mut bonds: Vec<_> = ends.flatten().filter(|[a, b]| a != b).collect();
+        self.component_bonds.sort_unstable();
+        self.component_bonds.dedup();
         let mut first = 0;
         for atoms in self.parts.atoms.chunk_by(|a, b| a.residue == b.residue) {
-            let idx = |name| {
-                atoms.iter().position(|atom| atom.name == name).map(|nth| (first + nth) as u32)
-            };
-            let component = self.component_bonds.get(self.parts.residues[atoms[0].residue].name);
-            let inner =
-                component.into_iter().flatten().filter_map(|[a, b]| Some([idx(*a)?, idx(*b)?]));
-            bonds.extend(inner.filter(|[a, b]| a != b));
+            let name = self.parts.residues[atoms[0].residue].name;
+            let known = run(&self.component_bonds, |bond| bond.component.cmp(name));
+            if !known.is_empty() {
+                bonds.extend(bonds_of_component(known, first, atoms));
+            }
             first += atoms.len();
         }
         bonds
@@ -253,6 +281,36 @@ impl<'a> Mmcif<'a> {
         }
         atoms
     }
+}
+
+/// Bonds of a residue, of whose atoms the first is that of an index, by those of its component.
+/// Where several have one name, the first of them is meant.
+fn bonds_of_component(
+    known: &[ComponentBond<'_>],
+    first: usize,
+    atoms: &[Atom<'_>],
+) -> Vec<[u32; 2]> {
+    let mut indices = HashMap::with_capacity(atoms.len());
+    for (nth, atom) in atoms.iter().enumerate() {
+        indices.entry(atom.name).or_insert((first + nth) as u32);
+    }
+    let mut bonds = Vec::new();
+    for (name, a) in &indices {
+        let of_atom = run(known, |bond| bond.atoms[0].cmp(name));
+        let others = of_atom
+            .iter()
+            .take(MOST_OF_AN_ATOM)
+            .filter_map(|bond| indices.get(bond.atoms[1]).filter(|b| *b != a));
+        bonds.extend(others.map(|b| [*a, *b]));
+    }
+    bonds
+}
+
+/// The run of what is equal to something, among what is sorted by that.
+fn run<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> &[T] {
+    let start = sorted.partition_point(|one| compare(one).is_lt());
+    let n = sorted[start..].partition_point(|one| compare(one).is_eq());
+    &sorted[start..start + n]
 }
 
 /// Where the columns of the atoms are; in pairs, the author's naming before the deposition's.
@@ -325,6 +383,62 @@ impl AtomColumns {
     }
 }
 
+/// What is looked at of a file that is only checked.
+struct Checked<'a> {
+    most: usize,
+    census: Census,
+    models: Models<'a>,
+    /// Chain of the atom before as the deposition has it.
+    label: Option<&'a str>,
+}
+
+impl<'a> Tables<'a> for Checked<'a> {
+    fn has_atoms(&self) -> bool {
+        self.census.has_atoms()
+    }
+
+    fn table(
+        &mut self,
+        line: usize,
+        keys: &[&'a str],
+        next: impl FnMut() -> Option<(usize, Token<'a>)>,
+    ) -> Result<(), FormatError> {
+        let column = |name: &str| keys.iter().position(|key| item(key).eq_ignore_ascii_case(name));
+        let mut rows =
+            Rows { next, row: Vec::with_capacity(keys.len()), n_columns: keys.len(), line };
+        match keys.first().map(|key| category(key).to_ascii_lowercase()).as_deref() {
+            Some("_atom_site") => {
+                let at = |line| move |problem| error(Place::Line(line), problem);
+                let columns = AtomColumns::find(column).map_err(at(line))?;
+                while let Some((line, row)) = rows.next()? {
+                    if self.models.is_first(value(row, columns.model)) {
+                        count(&mut self.census, &mut self.label, &columns, row)
+                            .and_then(|()| self.census.check(self.most))
+                            .map_err(at(line))?;
+                    }
+                }
+            }
+            // Tables of which whole rows are read.
+            Some("_cell" | "_struct_conn" | "_chem_comp_bond") => while rows.next()?.is_some() {},
+            _ => while (rows.next)().is_some() {},
+        }
+        Ok(())
+    }
+}
+
+/// Counts the atom of a row of the first model.
+fn count<'a>(
+    census: &mut Census,
+    last: &mut Option<&'a str>,
+    columns: &AtomColumns,
+    row: &[&'a str],
+) -> Result<(), FormatErrorKind> {
+    let label = columns.label(row).0;
+    let starts_chain = last.replace(label).is_some_and(|last| last != label);
+    census.atom(&columns.record(row, starts_chain)?);
+    Ok(())
+}
+
 /// What is counted of a file.
 #[derive(Debug, Default)]
 struct Counted<'a> {
@@ -360,12 +474,8 @@ impl<'a> Tables<'a> for Counted<'a> {
                     if !self.models.is_first(value(row, columns.model)) {
                         continue;
                     }
-                    let label = columns.label(row).0;
-                    let starts_chain = self.label.replace(label).is_some_and(|last| last != label);
-                    let record = columns
-                        .record(row, starts_chain)
+                    count(&mut self.census, &mut self.label, &columns, row)
                         .map_err(|problem| error(Place::Line(line), problem))?;
-                    self.census.atom(&record);
                 }
             }
             Some("_pdbx_unobs_or_zero_occ_residues") => {

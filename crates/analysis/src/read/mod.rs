@@ -205,14 +205,24 @@ impl Structure {
         pdb::parse(text)
     }
 
-    /// Whether a text is a PDB file that [`from_pdb`](Self::from_pdb) reads; takes the memory of a
-    /// line.
+    /// Whether a text is a PDB file that [`from_pdb`](Self::from_pdb) reads, of so many atoms at
+    /// most; takes the memory of a residue.
     ///
     /// # Errors
     ///
     /// What cannot be read of it; within, [`FormatError`] with the line.
-    pub fn check_pdb(text: impl BufRead) -> io::Result<Result<(), FormatError>> {
-        pdb::check(text)
+    pub fn check_pdb(text: impl BufRead, most: usize) -> io::Result<Result<(), FormatError>> {
+        pdb::check(text, most)
+    }
+
+    /// Whether a text is an mmCIF file that [`from_mmcif`](Self::from_mmcif) reads, of so many atoms
+    /// at most; takes the memory of a residue besides that of the text.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn check_mmcif(text: &str, most: usize) -> Result<(), FormatError> {
+        mmcif::check(text, most)
     }
 
     /// Reads the text of an mmCIF file, of which the first block with atoms counts.

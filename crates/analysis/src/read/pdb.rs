@@ -62,26 +62,37 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Whether a text is a PDB file, line by line: what [`parse`] refuses is refused.
-pub(super) fn check(text: impl BufRead) -> io::Result<Result<(), FormatError>> {
+/// Whether a text is a PDB file of so many atoms at most, line by line: what [`parse`] refuses is
+/// refused.
+pub(super) fn check(text: impl BufRead, most: usize) -> io::Result<Result<(), FormatError>> {
     let mut lines = Lines::new(text);
-    let mut has_atoms = false;
+    let mut census = Census::default();
+    let mut after_ter = false;
     while let Some((n, line)) = lines.next()? {
         match record(&line) {
             "ATOM" | "HETATM" => {
-                if let Err(problem) = position(&line) {
+                let counted = count(&mut census, &line, std::mem::take(&mut after_ter));
+                if let Err(problem) = counted.and_then(|()| census.check(most)) {
                     return Ok(Err(error(Place::Line(n), problem)));
                 }
-                has_atoms = true;
             }
+            "TER" => after_ter = true,
             // The first model is over.
-            "ENDMDL" | "END" if has_atoms => break,
+            "ENDMDL" | "END" if census.has_atoms() => break,
             _ => {}
         }
     }
     // The rest is not looked at, but for whether it can be read.
     io::copy(&mut lines.text, &mut io::sink())?;
+    let has_atoms = census.has_atoms();
     Ok(if has_atoms { Ok(()) } else { Err(error(Place::Whole, FormatErrorKind::NoAtoms)) })
+}
+
+fn count(census: &mut Census, line: &str, starts_chain: bool) -> Result<(), FormatErrorKind> {
+    let last = Last { residue: census.last_residue(), has: &|name| census.last_residue_has(name) };
+    let record = atom_record(line, &last, starts_chain)?;
+    census.atom(&record);
+    Ok(())
 }
 
 /// What a text contains, line by line.
@@ -95,13 +106,8 @@ pub(super) fn contents(text: impl BufRead) -> io::Result<Result<Contents, Format
     while let Some((n, line)) = lines.next()? {
         match record(&line) {
             "ATOM" | "HETATM" if !is_over => {
-                let last = Last {
-                    residue: census.last_residue(),
-                    has: &|name| census.last_residue_has(name),
-                };
-                match atom_record(&line, &last, std::mem::take(&mut after_ter)) {
-                    Ok(record) => census.atom(&record),
-                    Err(problem) => return Ok(Err(error(Place::Line(n), problem))),
+                if let Err(problem) = count(&mut census, &line, std::mem::take(&mut after_ter)) {
+                    return Ok(Err(error(Place::Line(n), problem)));
                 }
             }
             "TER" => after_ter = true,
@@ -170,7 +176,8 @@ struct Pdb<'a> {
     after_ter: bool,
     /// Serial numbers as they are written, since programs differ in how they go on after 99999.
     serials: Vec<(&'a str, usize)>,
-    connected: Vec<[&'a str; 2]>,
+    /// Lines with what is connected, of which a file may have any number.
+    connected: Vec<&'a str>,
 }
 
 impl<'a> Pdb<'a> {
@@ -181,13 +188,7 @@ impl<'a> Pdb<'a> {
             "MODEL" => self.n_models += 1,
             "ENDMDL" | "END" => self.is_over |= !self.parts.atoms.is_empty(),
             "CRYST1" if self.cell.is_none() => self.cell = cell(line),
-            "CONECT" => {
-                // Numbers of five digits without blanks between, so that it has to be cut.
-                let [first, others @ ..] =
-                    [6, 11, 16, 21, 26].map(|from| columns(line, from, from + 5));
-                let others = others.into_iter().filter(|serial| !serial.is_empty());
-                self.connected.extend(others.map(|other| [first, other]));
-            }
+            "CONECT" => self.connected.push(line),
             _ => {}
         }
         Ok(())
@@ -215,14 +216,22 @@ impl<'a> Pdb<'a> {
             atoms.entry(serial).and_modify(|ambiguous| *ambiguous = None).or_insert(Some(*atom));
         }
         let atom = |serial: &str| {
-            let atom = atoms.get(serial).copied().flatten()?;
+            let atom = atoms.get(serial).copied().flatten().filter(|_| !serial.is_empty())?;
             self.parts.atoms[atom]
                 .element
                 .filter(|element| !element.is_metal())
                 .map(|_| atom as u32)
         };
-        let bonds = self.connected.iter().filter_map(|[a, b]| Some([atom(a)?, atom(b)?]));
-        bonds.filter(|[a, b]| a != b).collect()
+        let mut bonds = Vec::new();
+        for line in &self.connected {
+            // Numbers of five digits without blanks between, so that it has to be cut.
+            let [first, others @ ..] =
+                [6, 11, 16, 21, 26].map(|from| atom(columns(line, from, from + 5)));
+            let Some(first) = first else { continue };
+            bonds.extend(others.into_iter().flatten().map(|other| [first, other]));
+        }
+        bonds.retain(|[a, b]| a != b);
+        bonds
     }
 }
 

@@ -11,10 +11,12 @@ mod system;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use molbox_analysis::{AtomSet, Error, Frame, Place, Structure, Trajectory};
+use molbox_analysis::{
+    AtomSet, Error, FormatError, FormatErrorKind, Frame, Place, Structure, Trajectory,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -174,7 +176,7 @@ impl fmt::Display for Format {
 
 /// Reads a file: whether it is what it is said to be, its size and checksum. PDB files and
 /// trajectories are read bit by bit, others whole, if they have no more than `max_text_bytes`;
-/// compressed trajectories have no more than `max_atoms`.
+/// structures and compressed trajectories have no more than `max_atoms`.
 pub(crate) fn check(
     path: &Path,
     format: Format,
@@ -186,8 +188,12 @@ pub(crate) fn check(
         Format::Dcd | Format::Xtc | Format::Trr | Format::Nc => {
             Some(trajectory(path, format, max_atoms))
         }
-        Format::Pdb => Some(pdb(path)?),
+        Format::Pdb => Some(pdb(path, max_atoms)?),
         Format::Cif | Format::Sdf | Format::Mol | Format::Mol2 | Format::Xml => None,
+        Format::Gro => Some(match of_built_system(path, format)? {
+            Ok(()) => gro(path, max_atoms)?,
+            problem => problem,
+        }),
         _ => Some(of_built_system(path, format)?),
     };
     if let Some(checked) = checked {
@@ -204,7 +210,7 @@ pub(crate) fn check(
     let bytes = std::fs::read(path)?;
     let sha256 = hex(&Sha256::digest(&bytes));
     let kind = (format == Format::Xml).then(|| kind_of_xml(&bytes));
-    Ok(check_text(&bytes, format).map(|()| Content { size, sha256, kind }))
+    Ok(check_text(&bytes, format, max_atoms).map(|()| Content { size, sha256, kind }))
 }
 
 /// Whether a file of a built system begins as one of its format, and is text where that is.
@@ -226,13 +232,35 @@ fn kind_of_xml(bytes: &[u8]) -> &'static str {
 }
 
 /// Whether a file is a PDB file. One of 300 MB took a gigabyte when it was read whole.
-fn pdb(path: &Path) -> io::Result<Result<(), Problem>> {
+fn pdb(path: &Path, max_atoms: u64) -> io::Result<Result<(), Problem>> {
     let mut text = Text { file: File::open(path)?, line: 1, is_binary: false };
-    let checked = Structure::check_pdb(BufReader::with_capacity(1 << 20, &mut text))?;
+    let checked =
+        Structure::check_pdb(BufReader::with_capacity(1 << 20, &mut text), most(max_atoms))?;
     if text.is_binary {
         return Ok(Err(not_text(text.line)));
     }
     Ok(structure(checked))
+}
+
+/// That a GRO file, of which only the beginning is read here, has no more atoms than its second line
+/// may say.
+fn gro(path: &Path, max_atoms: u64) -> io::Result<Result<(), Problem>> {
+    let mut text = BufReader::new(File::open(path)?);
+    text.skip_until(b'\n')?;
+    let mut line = Vec::new();
+    text.take(HEAD).read_until(b'\n', &mut line)?;
+    let n_atoms = str::from_utf8(&line).ok().and_then(|line| line.trim_ascii().parse::<u64>().ok());
+    Ok(match n_atoms {
+        Some(n_atoms) if n_atoms > max_atoms => Err(Problem::limit(format!(
+            "it has {n_atoms} atoms; {max_atoms} is the most that is read (`limits.atoms` of the \
+             service)"
+        ))),
+        _ => Ok(()),
+    })
+}
+
+fn most(max_atoms: u64) -> usize {
+    usize::try_from(max_atoms).unwrap_or(usize::MAX)
 }
 
 /// A file up to the first byte that no text has.
@@ -270,8 +298,8 @@ fn digest(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Whether a text is of its format.
-pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
+/// Whether a text is of its format, a structure one of no more than `max_atoms`.
+pub(crate) fn check_text(bytes: &[u8], format: Format, max_atoms: u64) -> Result<(), Problem> {
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
         return Err(not_text(line));
@@ -279,8 +307,11 @@ pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
     // Names of authors in old files are Latin-1; nothing that counts is.
     let text = text_of(bytes);
     match format {
-        Format::Pdb => structure(Structure::from_pdb(&text)),
-        Format::Cif => structure(Structure::from_mmcif(&text)),
+        Format::Pdb => match Structure::check_pdb(text.as_bytes(), most(max_atoms)) {
+            Ok(checked) => structure(checked),
+            Err(error) => Err(Problem::whole(error.to_string())),
+        },
+        Format::Cif => structure(Structure::check_mmcif(&text, most(max_atoms))),
         Format::Sdf => molecule::check_sdf(&text),
         Format::Mol => molecule::check_mol(&text),
         Format::Mol2 => molecule::check_mol2(&text),
@@ -299,14 +330,14 @@ fn not_text(line: usize) -> Problem {
     Problem::at(line, "it is not text")
 }
 
-fn structure<T>(parsed: Result<T, molbox_analysis::FormatError>) -> Result<(), Problem> {
-    match parsed {
-        Ok(_) => Ok(()),
-        Err(error) => Err(match error.place {
-            Place::Line(line) => Problem::at(line, error.problem.to_string()),
-            _ => Problem::whole(error.problem.to_string()),
-        }),
-    }
+fn structure(checked: Result<(), FormatError>) -> Result<(), Problem> {
+    checked.map_err(|error| match (error.place, &error.problem) {
+        (_, FormatErrorKind::TooManyAtoms { most }) => Problem::limit(format!(
+            "it has more than {most} atoms, the most that is read (`limits.atoms` of the service)"
+        )),
+        (Place::Line(line), problem) => Problem::at(line, problem.to_string()),
+        (_, problem) => Problem::whole(problem.to_string()),
+    })
 }
 
 /// Whether a file is a trajectory of its format with a frame at least.
@@ -364,7 +395,7 @@ mod tests {
     use super::*;
 
     fn problem(text: &str, format: Format) -> String {
-        check_text(text.as_bytes(), format)
+        check_text(text.as_bytes(), format, 1000)
             .err()
             .map_or_else(|| "fine".to_owned(), |p| p.to_string())
     }
@@ -548,7 +579,7 @@ mod tests {
                 bytes.push(b'\n');
             }
             // Either way is fine; what counts is that there is a way.
-            let _ = check_text(&bytes, format);
+            let _ = check_text(&bytes, format, 1000);
         }
         let deep = format!("<ForceField>{}", "<Patches>".repeat(100_000));
         assert!(problem(&deep, Format::Xml).contains("nested"));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use axum::response::Response;
 use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
 use molbox_analysis::Series;
@@ -269,9 +270,17 @@ async fn register_entry(
         return Err(ApiError::invalid_body("value_error", vec![loc("format")], msg));
     }
     let answer = record_answer(record(&file)?);
-    let done =
-        store_entry(app, call.account(), &file, content, call.idempotent_write(), answer.clone())
-            .await?;
+    let account = call.account();
+    let done = store_entry(
+        app,
+        account,
+        "pdb_id",
+        &file,
+        content,
+        call.idempotent_write(),
+        answer.clone(),
+    )
+    .await?;
     once(done, &answer, |reason| unregistered(&file, reason))
 }
 
@@ -292,9 +301,11 @@ fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
     }
 }
 
+/// Makes an entry of the mirror, which a request names in a field, a file of an account.
 async fn store_entry(
     app: &Arc<App>,
     account: i64,
+    field: &str,
     file: &FileRow,
     content: Vec<u8>,
     write: IdempotentWrite,
@@ -304,14 +315,23 @@ async fn store_entry(
     let format = file.format;
     app.db.announce_object(key.to_string(), app.now()).await?;
     let max_bytes = app.config.limits.account_bytes;
+    let max_atoms = app.config.limits.atoms;
     let (objects, to) = (app.objects.clone(), key.clone());
     let written = tokio::task::spawn_blocking(move || {
-        if let Err(problem) = formats::check_text(&content, format) {
-            anyhow::bail!("the mirror's entry is no {format} file: {problem}");
+        match formats::check_text(&content, format, max_atoms) {
+            Ok(()) => objects.write(&to, &content).map(Ok).map_err(anyhow::Error::new),
+            Err(problem) if problem.is_limit() => Ok(Err(problem)),
+            Err(problem) => bail!("the mirror's entry is no {format} file: {problem}"),
         }
-        objects.write(&to, &content).map_err(anyhow::Error::new)
     });
-    let written = written.await.map_err(ApiError::internal)?;
+    let written = match written.await.map_err(ApiError::internal)? {
+        Ok(Err(problem)) => {
+            sweep(&app.objects, &app.db, key).await;
+            let msg = format!("the mirror's entry {} cannot be taken: {problem}", file.name);
+            return Err(ApiError::invalid_body("file_content", vec![loc(field)], msg));
+        }
+        written => written.map(drop),
+    };
     let done = match written {
         Ok(()) => {
             let made = app.db.create_ready_file(file.clone(), account, max_bytes, write, answer);
@@ -354,12 +374,11 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
         ..call.idempotent_write()
     };
     let answer = record_answer(record(&file)?);
-    let (app, account) = (app.clone(), call.account());
+    let (app, account, field) = (app.clone(), call.account(), field.to_owned());
     // On its own, as a registration is.
-    let stored =
-        tokio::spawn(
-            async move { store_entry(&app, account, &file, content, write, answer).await },
-        );
+    let stored = tokio::spawn(async move {
+        store_entry(&app, account, &field, &file, content, write, answer).await
+    });
     match stored.await.map_err(ApiError::internal)?? {
         Once::Refused(Unregistered::OverQuota(over)) => Err(ApiError::over_quota(over)),
         // Not done means that another request has made it in the meantime.

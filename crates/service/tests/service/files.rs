@@ -5,6 +5,8 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use crate::common::{Service, example, wait_for};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures::StreamExt;
 use molbox::Error;
 use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams, Usage};
@@ -513,6 +515,90 @@ async fn a_public_entry_comes_from_the_mirror() {
     assert_eq!(bob.file_list().send().await.unwrap().items[0].name, "1vii");
     molbox.system_submit().body_map(|s| s.protein("1VII")).send().await.unwrap();
     assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn a_public_entry_is_held_to_what_is_read_whole() {
+    let mirror = tempfile::tempdir().unwrap();
+    let pack = |name: &str, content: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(content).unwrap();
+        fs::write(mirror.path().join(name), encoder.finish().unwrap()).unwrap();
+    };
+    let villin = fs::read(example("1vii.pdb")).unwrap();
+    pack("1vii.pdb.gz", &villin);
+    // A gigabyte in a megabyte.
+    pack("1big.pdb.gz", &vec![b'\n'; 1 << 30]);
+    pack("1two.pdb.gz", &villin.repeat(2));
+    fs::write(mirror.path().join("1raw.pdb.gz"), vec![b'x'; 200_000]).unwrap();
+    let setting = format!("pdb.mirror=\"{}/{{id}}.pdb.gz\"", mirror.path().display());
+    let service = Service::start_with(&[&setting, "limits.text_bytes=100000"]);
+    let molbox = service.client("ada");
+    for id in ["1BIG", "1TWO", "1RAW"] {
+        let error = molbox.file_register().body_map(|f| f.pdb_id(id)).send().await.unwrap_err();
+        let violation = &error.violations()[0];
+        assert_eq!((status(&error), violation.type_.as_str()), (422, "file_content"), "{id}");
+        assert_eq!(violation.path(), "pdb_id");
+        let msg = format!(
+            "the mirror's entry {id} has more than 100000 bytes, the most that is read \
+             (`limits.text_bytes` of the service)"
+        );
+        assert_eq!(violation.msg, msg);
+    }
+    let error = molbox.system_submit().body_map(|s| s.protein("1TWO")).send().await.unwrap_err();
+    assert_eq!((status(&error), error.violations()[0].path()), (422, "protein".to_owned()));
+    molbox.file_register().body_map(|f| f.pdb_id("1VII")).send().await.unwrap();
+
+    let service = Service::start_with(&[&setting, "limits.atoms=595"]);
+    let molbox = service.client("ada");
+    let error = molbox.file_register().body_map(|f| f.pdb_id("1VII")).send().await.unwrap_err();
+    assert_eq!((status(&error), error.violations()[0].path()), (422, "pdb_id".to_owned()));
+    assert_eq!(
+        error.violations()[0].msg,
+        "the mirror's entry 1VII cannot be taken: it has more than 595 atoms, the most that is \
+         read (`limits.atoms` of the service)"
+    );
+    assert!(molbox.file_list().send().await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_structure_has_no_more_atoms_than_are_read() {
+    let service = Service::start_with(&["limits.atoms=2"]);
+    let molbox = service.client("ada");
+    let register = async |filetype: &str, text: String| {
+        let link = molbox.upload_url_create().filetype(filetype).send().await.unwrap();
+        reqwest::Client::new().put(&link.upload_url).body(text).send().await.unwrap();
+        let body =
+            molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name(filetype));
+        body.send().await.map(drop).map_err(|error| error.violations()[0].msg.clone())
+    };
+    let pdb = |n: usize| {
+        let atom = |n| format!("HETATM    1  C{n}  LIG A   1       0.000   0.000   0.000\n");
+        (0..n).map(atom).collect::<String>()
+    };
+    let cif = |n: usize| {
+        let columns = ["type_symbol", "label_atom_id", "label_comp_id", "Cartn_x", "Cartn_y"];
+        let head: String = columns.map(|name| format!("_atom_site.{name}\n")).concat();
+        let atom = |n| format!("C C{n} LIG 0 0 0\n");
+        let atoms: String = (0..n).map(atom).collect();
+        format!("data_x\nloop_\n{head}_atom_site.Cartn_z\n{atoms}")
+    };
+    let gro = |n: usize| {
+        let atom = |n| format!("    1LIG     C{n}    1   0.000   0.000   0.000\n");
+        format!("x\n{n}\n{}0 0 0\n", (0..n).map(atom).collect::<String>())
+    };
+    for (format, of, found) in [
+        ("pdb", pdb as fn(usize) -> String, "more than 2 atoms, the most"),
+        ("cif", cif, "more than 2 atoms, the most"),
+        ("gro", gro, "3 atoms; 2 is the most"),
+    ] {
+        assert_eq!(register(format, of(2)).await, Ok(()), "{format}");
+        let expected = format!(
+            "{format} cannot be taken as {format}: it has {found} that is read (`limits.atoms` of the \
+             service)"
+        );
+        assert_eq!(register(format, of(3)).await, Err(expected));
+    }
 }
 
 async fn usage(service: &Service) -> Usage {
