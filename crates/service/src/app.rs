@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -47,6 +48,8 @@ use crate::record::{EndedRecord, Kind, Lane};
 use crate::runner::hold::Holds;
 use crate::runner::places::Queues;
 
+/// How long a server that begins may take from the note in the bucket to that in the database.
+const TIED: Duration = Duration::from_secs(2);
 /// How long the check of the database may delay the start.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
 /// Atoms of all systems that are kept together, and of all structures with their bonds; a hundred
@@ -146,13 +149,13 @@ impl App {
             );
         }
         let server_id = server(data)?;
-        let secret = shared_secret(&db, &data.join("secret"))?;
         let objects = Arc::new(Objects::of(&config)?);
-        let installation = folder::belonging(data, &objects, installation(data)?, db.is_unused()?)?;
-        if !config.database.url.is_empty() {
-            // By which a database elsewhere is known to be of this folder, or of these objects.
-            db.belong_to(data, &installation)?;
-        }
+        // Before anything is noted: what is refused can be put right.
+        refuse_foreign(&config, &db, &objects)?;
+        let secret = shared_secret(&db, &data.join("secret"))?;
+        let installation = folder::belonging(data, &objects, installation(data)?)?;
+        // By which a database elsewhere is known to be of this folder, or of these objects.
+        db.belong_to(data, &installation)?;
         let app = Self {
             contract: Contract::of_document(),
             db,
@@ -426,6 +429,24 @@ impl App {
     pub(crate) fn part_of(&self, requests: u32) -> u32 {
         requests.div_ceil(self.n_servers.load(Ordering::Relaxed))
     }
+}
+
+/// Refuses records and contents that do not belong together, or not to the data folder.
+pub(crate) fn refuse_foreign(config: &Config, db: &Db, objects: &Objects) -> Result<()> {
+    let data = &config.data;
+    let are_new = || -> Result<bool> {
+        let since = Instant::now();
+        // Another server that begins with them takes the bucket before it ties them.
+        while db.is_unused()? {
+            if since.elapsed() > TIED {
+                return Ok(true);
+            }
+            thread::sleep(TIED / 20);
+        }
+        Ok(false)
+    };
+    let name = folder::expected(data, objects, installation(data)?, db.place(), are_new)?;
+    db.refuse_foreign(data, &name)
 }
 
 /// What other servers know that of a data folder by.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::accounts::oidc;
-use crate::app::installation;
+use crate::app::{installation, refuse_foreign};
 use crate::clock::Clock;
 use crate::config::{Config, Engine, Sandbox};
 use crate::db::Db;
@@ -31,9 +31,11 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
     let data = sound("data folder", data(config));
     let database = async {
         let db = Db::open(config)?;
-        // If it is not known whose the contents are, that is reported of them.
-        if let Ok(Some(name)) = block_in_place(|| belonging(config)) {
-            db.refuse_foreign(&config.data, &name).await?;
+        // What is wrong with the contents alone is reported of them.
+        if let (Ok(objects), Ok(_)) =
+            block_in_place(|| (Objects::to_read(config), belonging(config)))
+        {
+            block_in_place(|| refuse_foreign(config, &db, &objects))?;
         }
         database(&db, config, Clock::default().now(), Duration::MAX).await
     };

@@ -58,7 +58,7 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
         source.leave(&name)?;
         return Ok(rows);
     }
-    let name = folder::belonging(&from.data, &source, installation(&from.data)?, false)?;
+    let name = folder::belonging(&from.data, &source, installation(&from.data)?)?;
     // By a move that was cut off after that.
     let transferred = if other_database { transferred(from, to, &name)? } else { None };
     if transferred.is_none() {

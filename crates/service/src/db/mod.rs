@@ -65,7 +65,7 @@ pub(crate) use transfer::{transfer, transferred};
 pub(crate) use webhook::Delivery;
 pub(crate) use whole::{Content, Whole, snapshot};
 
-use postgres::{Postgres, Tie};
+use postgres::Postgres;
 use scope::Scope;
 use sqlite::{Opened, Sqlite};
 use tx::{Row, Tx};
@@ -151,11 +151,11 @@ impl Db {
         !self.kept.is_zero()
     }
 
-    /// Whether it is a file that has never known of a file or a task.
+    /// Whether it has never known of a file or a task, nor of a data folder.
     pub(crate) fn is_unused(&self) -> Result<bool> {
         match &self.engine {
             Engine::Sqlite(sqlite) => sqlite.is_unused(),
-            Engine::Postgres(_) => Ok(false),
+            Engine::Postgres(postgres) => postgres.is_unused(),
         }
     }
 
@@ -163,41 +163,34 @@ impl Db {
     /// that is tied to another: its records are about what lies there.
     pub(crate) fn belong_to(&self, data: &Path, folder: &str) -> anyhow::Result<()> {
         let Engine::Postgres(postgres) = &self.engine else { return Ok(()) };
-        match postgres.tie(folder)? {
-            Tie::Before => Ok(()),
-            Tie::New => match folder::stray(data) {
-                None => Ok(()),
-                Some(stray) => {
-                    postgres.untie()?;
-                    bail!(
-                        "{} has contents in {} but {} knows of none: name the database or the folder that is meant",
-                        data.display(),
-                        stray.strip_prefix(data).unwrap_or(&stray).display(),
-                        self.place
-                    )
-                }
-            },
-            Tie::Other => Err(self.of_another(data)),
-        }
+        // Another server may have been first.
+        if postgres.tie(folder)? { Ok(()) } else { self.refuse_foreign(data, folder) }
     }
 
-    /// Refuses a database that is tied to another data folder than this one, and ties none.
-    pub(crate) async fn refuse_foreign(&self, data: &Path, folder: &str) -> anyhow::Result<()> {
-        let Engine::Postgres(_) = &self.engine else { return Ok(()) };
-        let tied =
-            self.read(|tx| tx.first(postgres::OWNER, &[], |row| row.get::<String>(0))).await?;
-        match tied {
-            Some(tied) if tied != folder => Err(self.of_another(data)),
-            _ => Ok(()),
+    /// Refuses a database that is tied to another data folder than this one, or to none although there
+    /// are contents here, and ties none.
+    pub(crate) fn refuse_foreign(&self, data: &Path, folder: &str) -> anyhow::Result<()> {
+        let Engine::Postgres(postgres) = &self.engine else { return Ok(()) };
+        match postgres.owner()? {
+            Some(tied) if tied == folder => Ok(()),
+            Some(tied) if postgres::is_moved(&tied) => bail!(
+                "a `molboxd move` has brought the records of {} elsewhere: name the place in database.url",
+                self.place
+            ),
+            Some(_) => bail!(
+                "{} is that of another data folder than {}: name the one that is meant, or a new database",
+                self.place,
+                data.display()
+            ),
+            None => folder::stray(data).map_or(Ok(()), |stray| {
+                bail!(
+                    "{} has contents in {} but {} knows of none: name the database or the folder that is meant",
+                    data.display(),
+                    stray.strip_prefix(data).unwrap_or(&stray).display(),
+                    self.place
+                )
+            }),
         }
-    }
-
-    fn of_another(&self, data: &Path) -> anyhow::Error {
-        anyhow!(
-            "{} is that of another data folder than {}: name the one that is meant, or a new database",
-            self.place,
-            data.display()
-        )
     }
 
     /// Has nothing be written from now on unless the folder is in its place.

@@ -504,14 +504,9 @@ pub(super) fn moved_from(folder: &str) -> String {
     format!("{MOVED_AWAY} from {folder}")
 }
 
-/// Which data folder a database is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tie {
-    /// Of this one from now on, of none before.
-    New,
-    /// Of this one.
-    Before,
-    Other,
+/// Whether that is what stands there.
+pub(super) fn is_moved(owner: &str) -> bool {
+    owner.starts_with(MOVED_AWAY)
 }
 
 /// A connection that is in use, and goes back into the pool.
@@ -651,18 +646,22 @@ impl Postgres {
         })
     }
 
-    /// Ties the database to a data folder, unless it is to one already.
-    pub(super) fn tie(&self, folder: &str) -> Result<Tie> {
-        self.now(Scope::Rows, |session| {
-            let sql = "
-                insert into setting (name, value) values ('folder', ?1) on conflict do nothing";
-            if session.execute(sql, &[Value::Text(folder)])? == 1 {
-                return Ok(Tie::New);
-            }
-            let sql = "select 1::bigint from setting where name = 'folder' and value = ?1";
-            let is_same = session.number(sql, &[Value::Text(folder)])?.is_some();
-            Ok(if is_same { Tie::Before } else { Tie::Other })
-        })
+    /// Ties the database to a data folder; false where it is tied to another.
+    pub(super) fn tie(&self, folder: &str) -> Result<bool> {
+        Ok(self.setting("folder", folder)? == folder)
+    }
+
+    /// Which data folder it is of, if any.
+    pub(super) fn owner(&self) -> Result<Option<String>> {
+        wait(self.read(|session| session.text_of(OWNER, &[])))
+    }
+
+    /// Whether it is of no data folder, and has neither files nor tasks.
+    pub(super) fn is_unused(&self) -> Result<bool> {
+        let sql = "
+            select 1::bigint where exists (select 1 from setting where name = 'folder')
+                or exists (select 1 from file) or exists (select 1 from task)";
+        wait(self.read(|session| session.number(sql, &[]))).map(|found| found.is_none())
     }
 
     /// A setting of the installation: the first that any server had for it.
@@ -729,11 +728,6 @@ impl Postgres {
     pub(super) async fn forget_marks(&self) -> Result<()> {
         let sql = "delete from commit_mark where at < now() - interval '1 hour'";
         self.write(Scope::Rows, |session| session.execute(sql, &[]).map(drop)).await
-    }
-
-    pub(super) fn untie(&self) -> Result<()> {
-        let sql = "delete from setting where name = 'folder'";
-        self.now(Scope::Rows, |session| session.execute(sql, &[]).map(drop))
     }
 
     /// Leaves a database to no data folder: what it held has been moved away.

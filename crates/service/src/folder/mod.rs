@@ -190,33 +190,51 @@ pub(crate) fn refuse(data: &Path, stray: &Path, lack: &str) -> Result<()> {
 }
 
 /// The name by which a database elsewhere is known to be of these contents: that of the data folder,
-/// `folder`, or that of the store where they are. A store of others is none for records that are new.
+/// `folder`, or that of the store where they are. It is noted there and here.
 ///
 /// # Errors
 ///
 /// When they are not where the configuration has them.
-pub(crate) fn belonging(
-    data: &Path,
-    store: &Objects,
-    folder: String,
-    is_new: bool,
-) -> Result<String> {
+pub(crate) fn belonging(data: &Path, store: &Objects, folder: String) -> Result<String> {
     if let Some(name) = settled(data, store, &folder)? {
         return Ok(name);
     }
     let name = store.install(&folder)?;
-    if is_new && name != folder {
-        bail!(
-            "{} has the contents of an installation of which {DATABASE} knows nothing: restore that from a \
-             backup, or name the bucket that is meant in objects.url",
-            store.place()
-        );
-    }
     tie(data, &name)?;
     Ok(name)
 }
 
-/// The same as far as it is settled; none of a store elsewhere that is new to the folder.
+/// The same, with all that would be refused, and nothing is noted. Records of which `is_new` says that
+/// they are new, for so long that no other server is about to tie them, know of nothing that is in a
+/// store elsewhere.
+pub(crate) fn expected(
+    data: &Path,
+    store: &Objects,
+    folder: String,
+    database: &str,
+    is_new: impl FnOnce() -> Result<bool>,
+) -> Result<String> {
+    let name = match settled(data, store, &folder)? {
+        Some(name) => name,
+        None => match store.installation()? {
+            Some(name) => name,
+            None => {
+                store.refuse_strangers()?;
+                return Ok(folder);
+            }
+        },
+    };
+    if (name != folder || store.is_filled()?) && is_new()? {
+        bail!(
+            "{} has the contents of an installation of which {database} knows nothing: restore that from a \
+             backup, or name what is meant in database.url and objects.url",
+            store.place()
+        );
+    }
+    Ok(name)
+}
+
+/// The name as far as it is settled; none of a store elsewhere that is new to the folder.
 pub(crate) fn settled(data: &Path, store: &Objects, folder: &str) -> Result<Option<String>> {
     let bucket = data.join(BUCKET);
     let before = match fs::read_to_string(&bucket) {

@@ -185,6 +185,14 @@ impl Objects {
         }
     }
 
+    /// Whether a store elsewhere has any contents.
+    pub(crate) fn is_filled(&self) -> Result<bool> {
+        match &self.0 {
+            Store::Disk(_) => Ok(false),
+            Store::S3(store) => Ok(store.first().with_context(|| store.place())?.is_some()),
+        }
+    }
+
     /// Whether a store elsewhere does all that is asked of it, and what becomes there of parts of uploads
     /// that were never completed.
     pub(crate) fn try_out(&self) -> Result<Unfinished> {

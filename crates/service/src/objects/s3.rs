@@ -405,18 +405,25 @@ impl Store {
                  installation above would take what is there for its own, and remove it ({URL})"
             )));
         }
+        match self.first()? {
+            None => Ok(()),
+            Some(found) => Err(io::Error::other(format!(
+                "there is {found} already, which a new installation would remove: name a bucket without \
+                 `files`, `tasks` and `uploads`, or a prefix that has none ({URL})"
+            ))),
+        }
+    }
+
+    /// One of the contents, if there are any.
+    pub(super) fn first(&self) -> io::Result<Option<Name>> {
         for room in ROOMS {
             let at = self.bucket.name(room)?;
             let first = self.wait(async { self.bucket.store.list(Some(&at)).next().await });
             if let Some(found) = first.transpose().map_err(failed)? {
-                return Err(io::Error::other(format!(
-                    "there is {} already, which a new installation would remove: name a bucket without \
-                     `files`, `tasks` and `uploads`, or a prefix that has none ({URL})",
-                    found.location
-                )));
+                return Ok(Some(found.location));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Whether the store does all that is asked of it, and what becomes of parts of uploads that were

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use molbox::Client;
 use serde_json::{Value, json};
 
-use crate::common::{Service, example, wait_for};
+use crate::common::{Place, Service, example, wait_for};
 use crate::files::atom;
 use crate::postgres::{self, Postgres};
 use crate::s3::{self, Bucket, S3};
@@ -520,8 +520,60 @@ fn contents_are_where_the_data_folder_knows_them() {
         // Records that are new know of nothing that is there.
         let folder = tempfile::tempdir().unwrap();
         let said = run("serve", &folder.path().join("data"), Some(&bucket));
-        assert!(said.contains("of which molbox.sqlite knows nothing"), "{said}");
+        assert!(said.contains("molbox.sqlite knows nothing"), "{said}");
     }
+}
+
+/// What a command says that is to fail in a data folder, on a database and a bucket.
+fn refusal(command: &str, data: &Path, database: &str, bucket: &Bucket) -> String {
+    let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    molboxd.arg("--data").arg(data).args(["--set", &format!("database.url={database:?}")]);
+    for setting in bucket.told().iter().map(String::as_str).chain(SETTINGS) {
+        molboxd.args(["--set", setting]);
+    }
+    for address in ["listen", "margin_listen"] {
+        molboxd.args(["--set", &format!("{address}=\"127.0.0.1:0\"")]);
+    }
+    let output = molboxd.arg(command).output().unwrap();
+    assert!(!output.status.success(), "{command}");
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_of_a_server_that_are_new_are_not_tied_to_what_others_know() {
+    let (Some(s3), Some(postgres)) = (s3::shared(), postgres::shared()) else { return };
+    let bucket = s3.bucket();
+    let mut service = Service::start_shared(&postgres.database(), &bucket, &SETTINGS);
+    service.client("ada").upload(example("1vii.pdb")).name("villin").await.unwrap();
+    service.stop();
+    let empty = postgres.database();
+    let folder = tempfile::tempdir().unwrap();
+    // Of a new server, and of the one whose contents they are.
+    for data in [&folder.path().join("data"), &service.data] {
+        for command in ["doctor", "serve", "serve"] {
+            let said = refusal(command, data, &empty, &bucket);
+            assert!(said.contains("knows nothing") && said.contains("database.url"), "{said}");
+        }
+    }
+    assert_eq!(postgres.sql(&empty, "select count(*) from setting"), "0");
+    service.restart();
+}
+
+#[test]
+fn a_server_that_is_started_with_another_bucket_ties_nothing() {
+    let (Some(s3), Some(postgres)) = (s3::shared(), postgres::shared()) else { return };
+    let (database, bucket, other) = (postgres.database(), s3.bucket(), s3.bucket());
+    let _service = Service::start_shared(&database, &bucket, &SETTINGS);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for command in ["doctor", "serve"] {
+        let said = refusal(command, &data, &database, &other);
+        assert!(said.contains("is that of another data folder"), "{command}: {said}");
+    }
+    assert!(!other.folder.join("installation").exists());
+    assert!(!data.join("bucket").exists());
+    let corrected = Place::on(&data, &database, &bucket);
+    Service::start_at(&data, corrected, &SETTINGS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -85,8 +85,7 @@ impl Service {
     pub(crate) fn start_shared(url: &str, bucket: &Bucket, settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
-        let (database, bucket) = (url.to_owned(), Some(bucket.clone()));
-        let place = Place { database, bucket, ..Place::here(&data) };
+        let place = Place::on(&data, url, bucket);
         let mut service = Self::start_at(&data, place, settings);
         service._folder = Some(folder);
         service
@@ -366,6 +365,12 @@ pub(crate) struct Place {
 impl Place {
     fn here(data: &Path) -> Self {
         Self::within(Vec::new(), data)
+    }
+
+    /// With records in a database of PostgreSQL, and contents in a bucket.
+    pub(crate) fn on(data: &Path, url: &str, bucket: &Bucket) -> Self {
+        let (database, bucket) = (url.to_owned(), Some(bucket.clone()));
+        Self { database, bucket, ..Self::here(data) }
     }
 
     pub(crate) fn within(within: Vec<String>, data: &Path) -> Self {
