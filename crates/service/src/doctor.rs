@@ -74,7 +74,7 @@ async fn surroundings(config: &Config) -> Vec<Finding> {
         Engine::Slurm => match cluster(config).await {
             Ok(checked) => {
                 found = checked;
-                vec![sound("tasks", Ok(on_cluster(config, &found)))]
+                vec![Finding { about: "tasks", result: Ok(on_cluster(config, &found)) }]
             }
             Err(error) => vec![sound("tasks", Err(error))],
         },
@@ -109,14 +109,25 @@ async fn cluster(config: &Config) -> Result<Value> {
     checked.map_err(|broken| anyhow!("{}", broken.cause))
 }
 
-fn on_cluster(config: &Config, found: &Value) -> String {
+fn on_cluster(config: &Config, found: &Value) -> Found {
     let node = found["node"].as_str().unwrap_or("?");
     let seconds = found["seen_after_seconds"].as_f64().unwrap_or_default();
-    format!(
+    let text = format!(
         "Slurm takes jobs; one ran on node {node}, and its end was seen here after {seconds:.1} s; a \
          job counts as lost after {} s of silence (tasks.slurm.settle_seconds)",
         config.tasks.slurm.settle_seconds
-    )
+    );
+    let broken = found["broken_nodes"].as_array().into_iter().flatten();
+    let broken: Vec<&str> = broken.filter_map(Value::as_str).collect();
+    if broken.is_empty() {
+        return Found::Sound(text);
+    }
+    Found::Weak(format!(
+        "{text}; it did not begin on {}, which need the folder {} (tasks.folder) and the program \
+         (tasks.slurm.molboxd)",
+        broken.join(", "),
+        config.tasks_root().display()
+    ))
 }
 
 /// Memory of the machine, in bytes: all, and what programs can have; none where the kernel does not

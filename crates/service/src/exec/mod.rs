@@ -127,6 +127,22 @@ impl Executors {
         }
     }
 
+    /// Whether who runs a task has ended it through no fault of the task's.
+    pub(crate) fn has_taken_back(&self, lane: Lane, task: &str) -> bool {
+        match self.of(lane) {
+            Executor::Processes(_) => false,
+            Executor::Slurm(slurm) => slurm.has_taken_back(task),
+        }
+    }
+
+    /// Nodes on which what was sent there has ended before it began.
+    pub(crate) fn avoided(&self) -> Vec<String> {
+        match &self.workers {
+            Executor::Processes(_) => Vec::new(),
+            Executor::Slurm(slurm) => slurm.avoided(),
+        }
+    }
+
     /// Whether what runs workers would take one; none of it is started.
     pub(crate) async fn test(&self) -> Result<(), NotTaken> {
         match &self.workers {

@@ -5,7 +5,7 @@
 //! `run-task` noted in its folder, then what Slurm reports, then whether its files still change:
 //! each of the three alone was wrong once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
@@ -36,6 +36,8 @@ const MARGIN_SECONDS: u64 = 60;
 /// Earlier attempts that are looked for before the next is submitted: one that is older has been
 /// superseded more than once.
 const EARLIER: u32 = 4;
+/// How long no job is sent to a node on which one has ended before it began.
+const AVOID: Duration = Duration::from_secs(600);
 /// What is asked of each job: name, state, reason, nodes. The JSON of `squeue` has changed with
 /// every other release.
 const FORMAT: &str = "%j|%T|%r|%N";
@@ -59,6 +61,10 @@ pub(crate) struct Slurm {
     has_attempts: bool,
     submitted_at: Option<Instant>,
     trouble: Option<Trouble>,
+    /// Tasks whose last job Slurm has ended through no fault of theirs.
+    taken_back: HashSet<String>,
+    /// Nodes on which a job has ended before it began, and when that was seen.
+    avoided: BTreeMap<String, Instant>,
 }
 
 /// Why Slurm takes no jobs.
@@ -71,6 +77,8 @@ struct Trouble {
 struct Signs {
     modified: Option<SystemTime>,
     seen: Instant,
+    /// Whether its job was ended from here.
+    is_ended: bool,
 }
 
 /// What Slurm reports of a job.
@@ -78,7 +86,10 @@ struct Signs {
 struct Job {
     phase: Phase,
     reason: String,
-    has_node: bool,
+    /// Empty before it has one.
+    node: String,
+    /// Whether it was ended by an administrator, for another job, or with its node.
+    is_taken_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +148,8 @@ impl Slurm {
             has_attempts: false,
             submitted_at: None,
             trouble: None,
+            taken_back: HashSet::new(),
+            avoided: BTreeMap::new(),
         }
     }
 
@@ -192,12 +205,17 @@ impl Slurm {
         arguments.extend(self.options(share.lane, share.cpus));
         let name = self.name(&attempt.task, attempt.number);
         arguments.push(format!("--job-name={name}").into());
+        arguments.extend(self.excluding());
         arguments.push(joined("--chdir=", &attempt.folder));
         arguments.push(script.into());
         let submitted = self.commands.run("sbatch", &arguments).await;
         self.submitted_at = Some(Instant::now());
         self.submitted += 1;
         self.has_attempts = true;
+        if submitted.is_err() {
+            // There may be no others.
+            self.avoided.clear();
+        }
         let job = self.taken(submitted)?;
         tracing::info!(task = %attempt.task, name, job = job.trim(), "submitted");
         Ok(())
@@ -225,6 +243,42 @@ impl Slurm {
         all.extend(named.map(|(name, value)| format!("--{name}={value}")));
         all.extend(options.iter().cloned());
         all.into_iter().map(OsString::from).collect()
+    }
+
+    /// Keeps a job from nodes on which others did not begin. Of the same option sbatch takes the last.
+    fn excluding(&mut self) -> Option<OsString> {
+        self.avoided.retain(|_, since| since.elapsed() < AVOID);
+        let set = self.settings.options.iter().filter_map(|it| it.strip_prefix("--exclude="));
+        let nodes: Vec<&str> = set.chain(self.avoided.keys().map(String::as_str)).collect();
+        let option = || format!("--exclude={}", nodes.join(",")).into();
+        (!self.avoided.is_empty()).then(option)
+    }
+
+    /// Nodes on which a job has ended before it began.
+    pub(super) fn avoided(&self) -> Vec<String> {
+        self.avoided.keys().cloned().collect()
+    }
+
+    /// Whether Slurm has ended the job of a task through no fault of the task's.
+    pub(super) fn has_taken_back(&self, task: &str) -> bool {
+        self.taken_back.contains(task)
+    }
+
+    /// Notes whose fault it is that a job ended and did not say how.
+    fn blame(&mut self, task: &str, job: &Job, has_begun: bool) {
+        if job.is_taken_back {
+            self.taken_back.insert(task.to_owned());
+        } else if !has_begun
+            && !job.node.is_empty()
+            && self.avoided.insert(job.node.clone(), Instant::now()).is_none()
+        {
+            tracing::error!(
+                node = job.node,
+                "a job has ended there before it began, and none is sent there for {} s: the node needs \
+                 the folder of the tasks (tasks.folder) and the program (tasks.slurm.molboxd)",
+                AVOID.as_secs()
+            );
+        }
     }
 
     fn script(
@@ -309,7 +363,11 @@ impl Slurm {
         let has_lock = begun.is_some_and(|begun| begun.is_locked);
         let lives = has_lock && !is_free(&attempt.folder)?;
         let is_gone = has_lock && !lives && is_silent;
-        Ok(match phase {
+        if phase == Phase::Running && is_gone {
+            signs.is_ended = true;
+        }
+        let is_ended = signs.is_ended;
+        let status = match phase {
             Phase::Running if is_gone => {
                 // Slurm said this of a job whose processes had all been killed, for as long as it
                 // was not told to end it.
@@ -320,14 +378,18 @@ impl Slurm {
             Phase::Completing if is_gone => Status::Lost,
             Phase::Over if lives => Status::Running,
             // It was ended before it came to a node.
-            Phase::Over if job.is_some_and(|job| !job.has_node) && !has_begun => Status::Lost,
+            Phase::Over if job.is_some_and(|job| job.node.is_empty()) && !has_begun => Status::Lost,
             Phase::Over if is_silent => Status::Lost,
             Phase::Pending
             | Phase::Running
             | Phase::Suspended
             | Phase::Completing
             | Phase::Over => Status::Running,
-        })
+        };
+        if let (Status::Lost, Some(job), false) = (&status, job, is_ended) {
+            self.blame(&attempt.task, job, has_begun);
+        }
+        Ok(status)
     }
 
     pub(super) async fn stop(&self, attempt: &Attempt, how: Stop) -> io::Result<()> {
@@ -342,6 +404,7 @@ impl Slurm {
 
     pub(super) fn forget(&mut self, task: &str) {
         self.signs.remove(task);
+        self.taken_back.remove(task);
     }
 
     fn poll(&self) -> Duration {
@@ -483,10 +546,12 @@ impl Commands {
 fn job(line: &str, prefix: &str) -> Option<(String, Job)> {
     let mut fields = line.trim().split('|');
     let name = fields.next().filter(|name| name.starts_with(prefix))?;
-    let phase = Phase::of(fields.next()?);
+    let state = fields.next()?;
+    let is_taken_back =
+        ["BOOT_FAIL", "CANCELLED", "NODE_FAIL", "PREEMPTED", "REVOKED"].contains(&state);
     let reason = fields.next()?.to_owned();
-    let has_node = fields.next().is_some_and(|nodes| !nodes.is_empty());
-    Some((name.to_owned(), Job { phase, reason, has_node }))
+    let node = fields.next().unwrap_or_default().to_owned();
+    Some((name.to_owned(), Job { phase: Phase::of(state), reason, node, is_taken_back }))
 }
 
 /// Whether nobody holds the lock of a folder, as far as the file system tells.
@@ -589,7 +654,7 @@ fn quoted(word: &str) -> String {
 
 impl Signs {
     fn new() -> Self {
-        Self { modified: None, seen: Instant::now() }
+        Self { modified: None, seen: Instant::now(), is_ended: false }
     }
 
     fn look(&mut self, folder: &Path) {
@@ -600,7 +665,7 @@ impl Signs {
             .filter_map(|file| fs::symlink_metadata(file).and_then(|found| found.modified()).ok())
             .max();
         if newest != self.modified {
-            *self = Self { modified: newest, seen: Instant::now() };
+            (self.modified, self.seen) = (newest, Instant::now());
         }
     }
 }
@@ -614,10 +679,20 @@ mod tests {
         let prefix = "molbox-0123abcd-";
         let (name, found) = job("molbox-0123abcd-job_1-2|PENDING|Resources|", prefix).unwrap();
         assert_eq!(name, "molbox-0123abcd-job_1-2");
-        let waits = Job { phase: Phase::Pending, reason: "Resources".to_owned(), has_node: false };
+        let waits = Job {
+            phase: Phase::Pending,
+            reason: "Resources".to_owned(),
+            node: String::new(),
+            is_taken_back: false,
+        };
         assert_eq!(found, waits);
         let (_, runs) = job("molbox-0123abcd-job_1-2|RUNNING|None|n1", prefix).unwrap();
-        assert_eq!((runs.phase, runs.has_node), (Phase::Running, true));
+        assert_eq!((runs.phase, &*runs.node), (Phase::Running, "n1"));
+        for (state, is_taken_back) in [("CANCELLED", true), ("NODE_FAIL", true), ("FAILED", false)]
+        {
+            let line = format!("molbox-0123abcd-job_1-2|{state}|None|n1");
+            assert_eq!(job(&line, prefix).unwrap().1.is_taken_back, is_taken_back, "{state}");
+        }
         assert_eq!(job("molbox-other-job_1-2|RUNNING|None|n1", prefix), None);
         assert_eq!(job("", prefix), None);
     }

@@ -26,6 +26,8 @@ use crate::worker::{Plan, TaskFile};
 
 /// How long a check may take, in s; on an idle machine it takes one.
 const CHECK_SECONDS: u32 = 120;
+/// On how many nodes a check is tried of which none begins it.
+const NODES: u32 = 3;
 /// How often a check that runs on a node is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// The folder of those of checks, each with the number of its process and a count for its name.
@@ -90,6 +92,7 @@ pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Br
             let end = run_on_cluster(config, &name, &folder.0, &command, &confinement).await?;
             result(&folder.0, end.status, config.worker.memory_mb).map(|mut found| {
                 found["node"] = end.node.into();
+                found["broken_nodes"] = end.broken_nodes.into();
                 found["seen_after_seconds"] = end.seen_after.as_secs_f64().into();
                 found
             })
@@ -125,6 +128,8 @@ async fn run_here(
 struct End {
     status: ExitStatus,
     node: String,
+    /// Those on which it did not begin.
+    broken_nodes: Vec<String>,
     /// After which time that was seen here.
     seen_after: Duration,
 }
@@ -146,18 +151,33 @@ async fn run_on_cluster(
     let mut executors = Executors::new(config, &installation);
     let (task, folder) = (format!("check_{name}"), folder.to_owned());
     let attempt = Attempt { task, folder, number: 1, lane: Lane::Workers };
-    let entry = executors.enter(&attempt).await.map_err(refused)?;
-    let entry = entry.ok_or_else(|| wrong("another check has its folder".to_owned()))?;
     let share = Share { lane: Lane::Workers, cpus: config.tasks.slurm.cpus, gpu: None, user: None };
-    executors.launch(entry, &attempt, share, command, confinement).await.map_err(refused)?;
-    let mut since = Instant::now();
+    let launch = async |executors: &mut Executors, attempt: &Attempt| {
+        let entry = executors.enter(attempt).await.map_err(refused)?;
+        let entry = entry.ok_or_else(|| wrong("another check has its folder".to_owned()))?;
+        executors.launch(entry, attempt, share, command, confinement).await.map_err(refused)
+    };
+    launch(&mut executors, &attempt).await?;
+    let (mut since, mut n_tried) = (Instant::now(), 1);
     let exit = loop {
         let mut pause = LOOK;
         executors.hurry();
         let looked = executors.statuses(vec![attempt.clone()]).await.pop();
         match looked.map(|(_, status)| status) {
             Some(Ok(attempt::Status::Exited(exit))) => break exit,
-            Some(Ok(attempt::Status::Lost)) => return Err(wrong(unseen(config))),
+            Some(Ok(attempt::Status::Lost)) => {
+                // Its node may be the only one that is broken.
+                if executors.avoided().len() != n_tried as usize || n_tried == NODES {
+                    return Err(wrong(unseen(config)));
+                }
+                n_tried += 1;
+                // Its number stays that of the task's file.
+                attempt.withdraw().map_err(|error| wrong(format!("try it again: {error}")))?;
+                executors.forget(&attempt.task);
+                // Where there is no other, that is what is wrong.
+                launch(&mut executors, &attempt).await.map_err(|_| wrong(unseen(config)))?;
+                since = Instant::now();
+            }
             Some(Ok(attempt::Status::Waiting(_))) => {
                 since = Instant::now();
                 // It may take hours.
@@ -185,7 +205,8 @@ async fn run_on_cluster(
         )));
     }
     let raw = exit.signal.unwrap_or_else(|| exit.code.unwrap_or(1) << 8);
-    Ok(End { status: ExitStatus::from_raw(raw), node: begun.node, seen_after })
+    let (status, broken_nodes) = (ExitStatus::from_raw(raw), executors.avoided());
+    Ok(End { status, node: begun.node, broken_nodes, seen_after })
 }
 
 /// Why a job may have ended without a word.

@@ -562,7 +562,7 @@ impl Runner {
             self.checks.judge(&self.app, task.gpu, found);
             return Ok(Some(is_broken));
         }
-        if !is_suspicious(task, exit)? {
+        if !is_suspicious(task, exit, self.has_begun(task, exit)?)? || self.was_taken_back(task) {
             return Ok(Some(false));
         }
         if self.app.holds.has(source) {
@@ -941,7 +941,7 @@ impl Runner {
             // No word of its own: it was stopped or killed. Its commits are good.
             None if is_cancelled => (Status::Cancelled, Outcome::default().with(so_far())),
             None => {
-                let behind = self.behind(task, exit);
+                let behind = self.behind(task, exit)?;
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
                     return Ok(Fate::Again(behind));
                 }
@@ -956,16 +956,31 @@ impl Runner {
     }
 
     /// What an attempt that left no result was to its task.
-    fn behind(&self, task: &Running, exit: Option<Exit>) -> Requeue {
+    fn behind(&self, task: &Running, exit: Option<Exit>) -> Result<Requeue> {
         // A cluster asks a job to stop before its time is over. What commits nothing on its way would be
         // asked again each time.
         let is_cut_short = task.row.kind != Kind::Job
             && self.app.config.is_on_cluster(task.row.kind.lane())
             && exit.is_some_and(|exit| exit.code == Some(STOPPED));
-        match behind(task, exit) {
+        Ok(match behind(task, exit) {
             Requeue::Interrupted if is_cut_short => Requeue::Fruitless,
+            Requeue::Fruitless if task.watch.why().is_some() => Requeue::Fruitless,
+            Requeue::Fruitless if !self.has_begun(task, exit)? => Requeue::NotBegun,
+            Requeue::Fruitless if self.was_taken_back(task) => Requeue::Interrupted,
             behind => behind,
-        }
+        })
+    }
+
+    /// Whether anything of an attempt has come to where it was sent.
+    fn has_begun(&self, task: &Running, exit: Option<Exit>) -> Result<bool> {
+        let is_sent = self.app.config.is_on_cluster(task.row.kind.lane());
+        Ok(!is_sent || exit.is_some() || task.attempt.begun()?.is_some())
+    }
+
+    /// Whether who ran it has ended it, and nobody of ours had asked for that.
+    fn was_taken_back(&self, task: &Running) -> bool {
+        let lane = task.row.kind.lane();
+        task.watch.why().is_none() && self.executors.has_taken_back(lane, &task.row.id)
     }
 
     /// Why a task that left no result has failed, in its log and for its record.
@@ -1001,9 +1016,15 @@ fn keep_progress(app: &App, untold: &mut HashMap<String, String>, task: &str, sa
 }
 
 /// Whether the environment may be to blame for how an attempt ended.
-fn is_suspicious(task: &Running, exit: Option<Exit>) -> Result<bool> {
+fn is_suspicious(task: &Running, exit: Option<Exit>, has_begun: bool) -> Result<bool> {
+    if task.watch.why().is_some() {
+        return Ok(false);
+    }
+    if !has_begun {
+        return Ok(true);
+    }
     let is_unconfined = exit.is_some_and(|exit| exit.code == Some(i32::from(UNAVAILABLE)));
-    if (task.row.kind == Kind::Analysis && !is_unconfined) || task.watch.why().is_some() {
+    if task.row.kind == Kind::Analysis && !is_unconfined {
         return Ok(false);
     }
     Ok(match read_result(task.row.kind, &task.attempt)? {

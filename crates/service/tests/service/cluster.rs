@@ -95,6 +95,49 @@ async fn an_analysis_is_a_job_without_gpus_where_that_is_set() {
 }
 
 #[tokio::test]
+async fn a_node_on_which_nothing_begins_uses_up_no_attempts() {
+    let Some(cluster) = slurm::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("molboxd");
+    // As where one node lacks the program.
+    let molboxd = env!("CARGO_BIN_EXE_molboxd");
+    let script =
+        format!("#!/bin/sh\n[ \"$SLURMD_NODENAME\" = n1 ] && exit 127\nexec {molboxd} \"$@\"\n");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = format!("tasks.slurm.molboxd={:?}", program.display().to_string());
+    let service = start(cluster, &[&program, "tasks.slurm.partition=\"md,spare\""]);
+    let molbox = service.client("ada");
+    for _ in 0..2 {
+        let record = molbox.wait_system(&submit(&molbox).await).await.unwrap();
+        assert_eq!((record.status.as_str(), record.attempts), ("succeeded", 1), "{record:?}");
+    }
+    service.wait_until_it_logs("a job has ended there before it began");
+}
+
+#[tokio::test]
+async fn a_job_that_an_administrator_ends_is_submitted_again() {
+    let Some(cluster) = slurm::shared() else { return };
+    let service = start(cluster, &["tasks.slurm.options=[\"--begin=now+1hour\"]"]);
+    let molbox = service.client("ada");
+    let id = submit(&molbox).await;
+    let mut ended = Vec::new();
+    // More often than a task may be started that ends without a word.
+    for _ in 0..4 {
+        let number = wait_for("it has another job", || {
+            let waiting = ["--noheader", "--states=PENDING", "--format=%A %j"];
+            let jobs = cluster.run("squeue", &waiting);
+            let number = jobs.lines().find(|line| line.contains(&id))?.split(' ').next()?;
+            (!ended.contains(&number.to_owned())).then(|| number.to_owned())
+        });
+        cluster.run("scancel", &[&number]);
+        ended.push(number);
+    }
+    let record = until(&molbox, &id, "it waits again", |record| record.status == "running").await;
+    assert!(record.attempts <= 1 && record.error.is_none(), "{record:?}");
+}
+
+#[tokio::test]
 async fn a_job_that_no_record_knows_is_ended() {
     let Some(cluster) = slurm::shared() else { return };
     let held = ["tasks.slurm.options=[\"--begin=now+1hour\"]"];
