@@ -32,6 +32,8 @@ const NODES: u32 = 3;
 const LOOK: Duration = Duration::from_millis(500);
 /// The folder of those of checks, each with the number of its process and a count for its name.
 const CHECKS: &str = "check";
+/// How the names of those on a cluster begin.
+pub(super) const CHECK: &str = "check_";
 /// Code of everything that is wrong and has no code of its own.
 pub(crate) const BROKEN: &str = "environment_broken";
 
@@ -149,7 +151,7 @@ async fn run_on_cluster(
     };
     let installation = installation(&config.data).map_err(refused)?;
     let mut executors = Executors::new(config, &installation);
-    let (task, folder) = (format!("check_{name}"), folder.to_owned());
+    let (task, folder) = (format!("{CHECK}{name}"), folder.to_owned());
     let attempt = Attempt { task, folder, number: 1, lane: Lane::Workers };
     let share = Share { lane: Lane::Workers, cpus: config.tasks.slurm.cpus, gpu: None, user: None };
     let launch = async |executors: &mut Executors, attempt: &Attempt| {
