@@ -147,6 +147,11 @@ fn data(config: &Config) -> Result<String> {
     std::fs::write(&probe, "written")
         .with_context(|| format!("write in {}", config.data.display()))?;
     std::fs::remove_file(&probe)?;
+    if !config.tasks.folder.as_os_str().is_empty()
+        && let Ok(Some(name)) = belonging(config)
+    {
+        folder::has_tasks(&config.data, config.tasks_root(), &name)?;
+    }
     // It is made for the first task.
     let of_tasks = Some(config.tasks_root()).filter(|folder| folder.exists());
     for folder in of_tasks.into_iter().chain([config.data.as_path()]) {

@@ -285,6 +285,47 @@ pub(crate) fn untie(data: &Path) -> Result<()> {
     }
 }
 
+/// File of a folder of tasks elsewhere with the name of whose they are.
+const TASKS_OF: &str = "installation";
+/// File of the data folder with the path of the folder of tasks that has one.
+const TASKS: &str = "tasks-folder";
+
+/// Whether a folder of tasks elsewhere is known to be that of this data folder's installation, `name`;
+/// false when it is yet to be taken.
+///
+/// # Errors
+///
+/// When another is there in its place, as where it is not mounted.
+pub(crate) fn has_tasks(data: &Path, tasks: &Path, name: &str) -> Result<bool> {
+    let mark = tasks.join(TASKS_OF);
+    let remedy = format!("; if it is the right one, write {name} into {}", mark.display());
+    match fs::read_to_string(&mark) {
+        Ok(found) if found.trim() == name => Ok(true),
+        Ok(_) => bail!(
+            "{} (tasks.folder) is that of another installation: name one of its own{remedy}",
+            tasks.display()
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let known = fs::read(data.join(TASKS)).unwrap_or_default();
+            if known == tasks.as_os_str().as_encoded_bytes() {
+                bail!("{} (tasks.folder) is not what it was: mount it{remedy}", tasks.display());
+            }
+            Ok(false)
+        }
+        Err(error) => Err(error).with_context(|| format!("read {} (tasks.folder)", mark.display())),
+    }
+}
+
+/// Has a folder of tasks elsewhere be known from now on.
+pub(crate) fn take_tasks(data: &Path, tasks: &Path, name: &str) -> Result<()> {
+    let write = |path: PathBuf, text: &[u8]| {
+        files::write(&path, text).with_context(|| format!("write {}", path.display()))
+    };
+    fs::create_dir_all(tasks).with_context(|| format!("make {}", tasks.display()))?;
+    write(tasks.join(TASKS_OF), name.as_bytes())?;
+    write(data.join(TASKS), tasks.as_os_str().as_encoded_bytes())
+}
+
 /// What a service watches of its folder: the places of which everything else depends, by what they
 /// were when it began.
 pub(crate) struct Folder {

@@ -62,6 +62,7 @@
     ("result_invalid", Fault::Engine),
     ("sandbox_unavailable", Fault::Operator),
     ("slurm_unavailable", Fault::Operator),
+    ("tasks_folder_missing", Fault::Operator),
     ("too_large", Fault::Request),
     ("trajectory_damaged", Fault::Input),
     ("trajectory_unreadable", Fault::Machine),

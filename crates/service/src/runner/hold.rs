@@ -13,6 +13,8 @@ use crate::runner::failure::Fault;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Disk,
+    /// The folder of tasks is not there.
+    Folder,
     /// Who runs the tasks takes none.
     Engine,
     /// The check of the workers' environment, on this GPU.
@@ -107,6 +109,9 @@ fn message(code: &str) -> &'static str {
         "gpu_lost" => "a GPU of the service does not work; nothing is started on it until it does",
         "platform_missing" => {
             "the service lacks the platform that it is set to; tasks start when it has it"
+        }
+        "tasks_folder_missing" => {
+            "the service's folder of tasks (tasks.folder) is not there; tasks go on when it is"
         }
         "slurm_unavailable" => "the service's cluster takes no jobs; tasks start when it does",
         "sandbox_unavailable" => "the service cannot sandbox its workers; tasks start when it can",

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use jiff::Timestamp;
 use molbox::workflow::types::Failure;
 use tokio::runtime::Handle;
@@ -44,7 +44,9 @@ use crate::exec::capacity::{Place, Share};
 use crate::exec::confine::{Confinement, THIS_PROGRAM, UNAVAILABLE};
 use crate::exec::{self, Entry, Executors, NotTaken, Stop};
 use crate::folder::failure::{is_full, storage_failure};
+use crate::folder::{has_tasks, take_tasks};
 use crate::record::{Kind, Lane, Status, Task};
+use crate::shown::counted;
 use beside::{Beside, Places};
 use checks::Checks;
 use failure::{Fault, STOPPED, Why, failure, failure_of, invalid_result};
@@ -75,8 +77,16 @@ const DISK_FULL: i32 = 4;
 pub(crate) async fn run(app: Arc<App>) {
     while let Some(right) = Right::wait_for(&app).await {
         let mut runner = Runner::new(app.clone(), right.lease.clone());
-        runner.begin().await;
+        let mut has_begun = false;
         while !right.is_lost() && !*app.leaving.borrow() {
+            if !runner.has_folder().await {
+                runner.wait().await;
+                continue;
+            }
+            if !has_begun {
+                runner.begin().await;
+                has_begun = true;
+            }
             runner.turn().await;
         }
         runner.rest().await;
@@ -113,6 +123,8 @@ struct Runner {
     told: Instant,
     /// When it was looked last for tasks of servers that are lost.
     searched: Instant,
+    /// Whether the folder of tasks elsewhere is that in which this server's tasks work.
+    knows_folder: bool,
     /// Whether a task may count as running that nobody follows: what became of it could not be noted.
     is_astray: bool,
 }
@@ -217,8 +229,59 @@ impl Runner {
             untold: HashMap::new(),
             told: now,
             searched: now,
+            knows_folder: false,
             is_astray: true,
         }
+    }
+
+    /// Whether the folder of tasks is there. Without it every task that runs seemed to be lost, and what
+    /// is started would work where nobody finds it: all lanes are held, and nothing is concluded.
+    async fn has_folder(&mut self) -> bool {
+        let Err(error) = self.look_at_folder().await else {
+            if self.app.holds.release(Source::Folder) {
+                tracing::info!("the folder of tasks is there again");
+            }
+            return true;
+        };
+        let (since, cause) = (self.app.now(), format!("{error:#}"));
+        for lane in Lane::ALL {
+            let code = "tasks_folder_missing".to_owned();
+            let hold = Hold { source: Source::Folder, lane, gpu: None, code, since };
+            if self.app.holds.place(hold) {
+                tracing::error!(?lane, cause, "no task is started or ended until that has passed");
+            }
+        }
+        false
+    }
+
+    async fn look_at_folder(&mut self) -> Result<()> {
+        let App { config, installation, db, .. } = &*self.app;
+        if config.tasks.folder.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let tasks = config.tasks_root();
+        let is_taken = has_tasks(&config.data, tasks, installation)?;
+        if self.knows_folder {
+            return Ok(());
+        }
+        // An earlier version has left no mark, and another server may have another folder.
+        db.put_back_unbegun(self.lease.clone(), self.app.now()).await?;
+        let running = db.running_tasks(&self.lease).await?;
+        let has_its_folder = |row: &Task| self.app.task_folder(&row.id).exists();
+        if let Some(first) = running.first().filter(|_| !running.iter().any(has_its_folder)) {
+            bail!(
+                "none of {} that run has its folder in {} (tasks.folder): mount it; if they are lost for \
+                 good, make the folder {}",
+                counted(running.len(), "task"),
+                tasks.display(),
+                self.app.task_folder(&first.id).display()
+            );
+        }
+        if !is_taken {
+            take_tasks(&config.data, tasks, installation)?;
+        }
+        self.knows_folder = true;
+        Ok(())
     }
 
     /// Takes over what an earlier service has left.
@@ -345,7 +408,12 @@ impl Runner {
     async fn look_after(&mut self) {
         let attempts: Vec<Attempt> =
             self.running.values().map(|task| task.attempt.clone()).collect();
-        for (attempt, status) in self.executors.statuses(attempts).await {
+        let statuses = self.executors.statuses(attempts).await;
+        // What was found where their folder is not means nothing.
+        if !self.has_folder().await {
+            return;
+        }
+        for (attempt, status) in statuses {
             let exit = match status {
                 Ok(attempt::Status::Unknown) => continue,
                 Ok(attempt::Status::Waiting(reason)) => {

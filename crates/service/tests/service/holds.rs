@@ -4,14 +4,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, Health, JobRecord, SystemRecord};
 use tempfile::TempDir;
 
-use crate::common::{Service, python};
-use crate::work::{short_job, wait_until, water};
+use crate::common::{Service, processes, python, wait_for};
+use crate::work::{endless_job, short_job, until_it_produces, wait_until, water};
 
 /// An interpreter of workers that can be broken and repaired. Builds and checks are done by the
 /// real one, simulations take no time unless they are to be real.
@@ -103,6 +104,80 @@ impl FakeWorker {
     fn put_back(&self) {
         fs::rename(self.folder.path().join("away"), self.path()).unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_are_left_alone_while_their_folder_is_not_there() {
+    let place = tempfile::tempdir().unwrap();
+    let [work, aside] = ["work", "aside"].map(|name| place.path().join(name));
+    let setting = format!("tasks.folder={:?}", work.display().to_string());
+    let mut service = Service::start_with(&[&setting]);
+    let key = service.key("ada");
+    let mut molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    let until_held = async |molbox: &Client, is_held: bool| {
+        let code = "tasks_folder_missing";
+        while health(molbox).await.held.iter().any(|hold| hold.code == code) != is_held {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    for starts_anew in [false, true] {
+        if starts_anew {
+            service.stop();
+        }
+        // As where a share is not mounted. What runs would miss its files.
+        let running = processes(&work.join("tasks").join(&job));
+        running.iter().for_each(|process| process.signal("STOP"));
+        fs::rename(&work, &aside).unwrap();
+        fs::create_dir_all(&work).unwrap();
+        if starts_anew {
+            service.restart();
+            molbox = service.client_with(&key);
+        }
+        until_held(&molbox, true).await;
+        let said = service.failing_command(&["--set", &setting, "doctor"]);
+        assert!(said.contains("(tasks.folder) is not what it was: mount it"), "{said}");
+        let record = molbox.job_view().job_id(job.as_str()).send().await.unwrap().into_inner();
+        assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
+        fs::remove_dir_all(&work).unwrap();
+        fs::rename(&aside, &work).unwrap();
+        running.iter().for_each(|process| process.signal("CONT"));
+        until_held(&molbox, false).await;
+    }
+    // An earlier version has left no mark of whose it is.
+    service.stop();
+    let marks = [work.join("installation"), service.data.join("tasks-folder")];
+    marks.iter().for_each(|mark| fs::remove_file(mark).unwrap());
+    service.restart();
+    wait_for("it is marked", || marks[1].exists().then_some(()));
+    let molbox = service.client_with(&key);
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    let record = wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+    assert_eq!(record.attempts, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_is_not_lost_where_another_folder_of_tasks_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"]
+        .map(|name| format!("tasks.folder={:?}", place.path().join(name).display().to_string()));
+    let mut service = Service::start_with(&[&own]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    service.kill();
+    service.restart_with(&[&other]);
+    service.wait_until_it_logs("none of 1 task that run has its folder in");
+    service.stop();
+    service.restart_with(&[&own]);
+    let molbox = service.client_with(&key);
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    let record = wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+    assert_eq!(record.attempts, 1);
 }
 
 async fn health(molbox: &Client) -> Health {
