@@ -1,14 +1,16 @@
 //! What the servers that share a database know of each other: how many they are, how far the tasks
 //! are that others run, which market data all are to use.
 
+use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use jiff::Timestamp;
 
 use crate::app::App;
-use crate::db::Server;
+use crate::db::{Holder, Server};
+use crate::exec::attempt::boot_id;
 
 /// How often others are heard.
 const HEAR: Duration = Duration::from_secs(1);
@@ -16,6 +18,71 @@ const HEAR: Duration = Duration::from_secs(1);
 const SHOW: Duration = Duration::from_secs(5);
 /// How often all progress is heard anew: what has ended says no more.
 const ANEW: Duration = Duration::from_secs(60);
+
+/// How long it is watched whether a server of the same name is still there.
+const PATIENCE: Duration = Duration::from_secs(11);
+
+/// Takes the place of this server among the others: at once where its last process is known to be
+/// gone.
+///
+/// # Errors
+///
+/// Also when another process has it, as that of a copy of the data folder.
+pub(crate) async fn enter(app: &App) -> Result<()> {
+    if !app.db.is_shared() {
+        return Ok(());
+    }
+    let since = Instant::now();
+    let (mut first, mut gone): (Option<Holder>, _) = (None, None);
+    loop {
+        let (id, process) = (app.server_id.clone(), this_process());
+        let found = app.db.be_server(id, process, gone.take(), app.now()).await?;
+        let Some(holder) = found else { return Ok(()) };
+        let lives = holder.process.as_deref().and_then(is_alive);
+        if lives == Some(true) || first.as_ref().is_some_and(|first| *first != holder) {
+            bail!(
+                "another server with the name of {} works on {}: where the data folder is a copy, \
+                 remove `server` from it",
+                app.config.data.display(),
+                app.db.place()
+            );
+        }
+        first = Some(holder.clone());
+        if lives == Some(false) || since.elapsed() > PATIENCE {
+            gone = Some(holder);
+        } else {
+            tokio::time::sleep(HEAR).await;
+        }
+    }
+}
+
+/// This process, by what is never another's: the run of the machine, who numbers its processes, its
+/// number, and when it began.
+fn this_process() -> String {
+    let id = std::process::id();
+    let began = began(&id.to_string()).unwrap_or_default();
+    format!("{} {id} {began}", machine())
+}
+
+fn machine() -> String {
+    let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{} {}", boot_id().unwrap_or_default(), numbers.display())
+}
+
+/// Whether such a process lives; none where that cannot be told from here.
+fn is_alive(process: &str) -> Option<bool> {
+    let (machine, began) = process.rsplit_once(' ')?;
+    let (machine, id) = machine.rsplit_once(' ')?;
+    (machine == self::machine()).then(|| self::began(id).as_deref() == Some(began))
+}
+
+/// When a process began that has not ended, in ticks of the machine.
+fn began(id: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    fields.next().filter(|state| *state != "Z")?;
+    fields.nth(18).map(str::to_owned)
+}
 
 /// Meets the others as long as the service runs. Who is alone on its database meets nobody.
 pub(crate) async fn meet(app: Arc<App>) {
@@ -50,6 +117,8 @@ struct Ear {
     since: Option<Timestamp>,
     anew: Option<Instant>,
     shown: Option<Instant>,
+    /// Whether another process goes by the name of this server.
+    has_double: bool,
     /// Digest of the market data in use when the others were last told.
     market: Option<String>,
     /// Digest of market data that was asked for and could not be taken, and when it was tried.
@@ -67,7 +136,12 @@ impl Ear {
         if is_due(self.shown, SHOW) || market != self.market {
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let own = Server { id: app.server_id.clone(), version, market: market.clone() };
-            app.db.be_seen(own, app.now()).await?;
+            if !app.db.be_seen(own, this_process(), app.now()).await? && !self.has_double {
+                tracing::error!(
+                    "another server goes by the name of this one: see `server` of both data folders"
+                );
+                self.has_double = true;
+            }
             app.count_servers(app.db.servers(app.now()).await?.len());
             (self.shown, self.market) = (Some(Instant::now()), market);
         }

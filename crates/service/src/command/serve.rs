@@ -65,6 +65,7 @@ pub(super) async fn serve(
     // Held until the process ends.
     let _lock = folder::lock(&config.data)?;
     let app = Arc::new(opened(config, clock).await?);
+    servers::enter(&app).await?;
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
     let garbage = app.db.garbage(app.now(), true).await?;

@@ -56,7 +56,7 @@ pub(crate) use quota::OverQuota;
 pub(crate) use retention::Expired;
 pub(crate) use runner::{End, LEASE, Lease, Requeue};
 pub(crate) use served::elapsed;
-pub(crate) use server::Server;
+pub(crate) use server::{Holder, Server};
 pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
 };

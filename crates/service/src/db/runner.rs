@@ -111,13 +111,13 @@ impl Db {
         }
         self.write(Scope::Rows, move |tx| {
             let now = tx.now(now)?;
-            // What the same server held is its own: it has been started anew.
+            // Nor does the same server, as far as another process goes by its name.
             let sql = "
                 insert into runner (name, holder, token, expires_at) values (?1, ?2, 1, ?3)
                 on conflict (name) do update
                     set holder = excluded.holder, token = runner.token + 1,
                         expires_at = excluded.expires_at
-                    where runner.holder = excluded.holder or runner.expires_at <= ?4
+                    where runner.expires_at <= ?4
                 returning token";
             let until = later(now, LEASE)?;
             let token = tx.first(sql, values![name, holder, until, now], |row| row.get(0))?;

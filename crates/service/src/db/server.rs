@@ -22,7 +22,57 @@ pub(crate) struct Server {
     pub(crate) market: Option<String>,
 }
 
+/// Who has a server's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// Which process, if that is known.
+    pub(crate) process: Option<String>,
+    pub(crate) seen_at: Timestamp,
+}
+
+/// Name of the setting with the process that is a server.
+fn process_of(id: &str) -> String {
+    format!("process of {id}")
+}
+
 impl Db {
+    /// Has a process be the server of this name, unless another was seen of late that is; who that is.
+    /// What `gone` held is free, and so is what nobody has shown to have for long.
+    pub(crate) async fn be_server(
+        &self,
+        id: String,
+        process: String,
+        gone: Option<Holder>,
+        now: Timestamp,
+    ) -> Result<Option<Holder>> {
+        self.write(Scope::Rows, move |tx| {
+            let sql = "select seen_at from server where id = ?1 and seen_at > ?2";
+            let seen_at = tx.first(sql, values![id, ago(tx, SEEN, now)?], |row| row.get(0))?;
+            let name = process_of(&id);
+            if let Some(seen_at) = seen_at {
+                let sql = "select value from setting where name = ?1";
+                let holder =
+                    Holder { process: tx.first(sql, values![name], |row| row.get(0))?, seen_at };
+                if gone.as_ref() != Some(&holder) && holder.process.as_ref() != Some(&process) {
+                    return Ok(Some(holder));
+                }
+            }
+            let sql = "
+                insert into setting (name, value) values (?1, ?2)
+                on conflict (name) do update set value = excluded.value";
+            tx.execute(sql, values![name, process])?;
+            let sql = "
+                insert into server (id, version, seen_at) values (?1, ?2, ?3)
+                on conflict (id) do update set seen_at = excluded.seen_at";
+            tx.execute(sql, values![id, env!("CARGO_PKG_VERSION"), tx.now(now)?])?;
+            // It is another's at once, as it would be if that had ended by itself.
+            let sql = "update runner set expires_at = ?2 where holder = ?1 and expires_at > ?2";
+            tx.execute(sql, values![id, tx.now(now)?])?;
+            Ok(None)
+        })
+        .await
+    }
+
     /// A text that all servers of an installation share: what was found first, on the first of them.
     /// On a database with one server it is that server's own.
     pub(crate) fn shared(&self, name: &str, own: &str) -> anyhow::Result<String> {
@@ -32,15 +82,22 @@ impl Db {
         }
     }
 
-    /// Notes that a server is there.
-    pub(crate) async fn be_seen(&self, server: Server, now: Timestamp) -> Result<()> {
+    /// Notes that a server is there; false when another process is it by now.
+    pub(crate) async fn be_seen(
+        &self,
+        server: Server,
+        process: String,
+        now: Timestamp,
+    ) -> Result<bool> {
         self.write(Scope::Rows, move |tx| {
             let Server { id, version, market } = server;
             let sql = "
                 insert into server (id, version, market, seen_at) values (?1, ?2, ?3, ?4)
                 on conflict (id) do update set version = excluded.version,
                     market = excluded.market, seen_at = excluded.seen_at";
-            tx.execute(sql, values![id, version, market, tx.now(now)?]).map(drop)
+            tx.execute(sql, values![id, version, market, tx.now(now)?])?;
+            let sql = "select 1 from setting where name = ?1 and value <> ?2";
+            Ok(!tx.exists(sql, values![process_of(&id), process])?)
         })
         .await
     }

@@ -135,6 +135,11 @@ async fn store(db: &Db, account: i64, file: FileRow, max_bytes: u64) -> Once<Unr
 /// The right to run tasks, of a server of this name.
 async fn lease(db: &Db, server: &str) -> Lease {
     let name = format!("host-{server}");
+    if db.is_shared() {
+        // What it had before is free: it is started anew.
+        let (id, process) = (server.to_owned(), "suite".to_owned());
+        assert_eq!(db.be_server(id, process, None, at(0)).await.unwrap(), None);
+    }
     db.take_lease(name, server.to_owned(), at(0)).await.unwrap().expect("nobody else has it")
 }
 
@@ -1019,13 +1024,39 @@ fn one_server_at_a_time_has_the_right_to_run_tasks() {
         run_out(&db, "slurm").await;
         let third = take("a").await.unwrap().unwrap();
         assert!(!db.renew_lease(second, at(0)).await.unwrap());
-        // A server that is started anew has what it had before.
-        assert_ne!(take("a").await.unwrap(), Some(third));
+        // Another process of this name waits too, until it is known that this one is gone.
+        assert_eq!(take("a").await.unwrap(), None);
+        let (id, process) = ("a".to_owned(), "anew".to_owned());
+        assert_eq!(db.be_server(id, process, None, at(0)).await.unwrap(), None);
+        assert_ne!(take("a").await.unwrap().unwrap(), third);
         let of_those_at_once = at_once(8, |i| {
             let db = db.clone();
             async move { db.take_lease("other".to_owned(), format!("server {i}"), at(0)).await.unwrap() }
         });
         assert_eq!(of_those_at_once.await.into_iter().flatten().count(), 1);
+    });
+}
+
+#[test]
+fn a_server_is_one_process() {
+    on_each_shared_database(|db| async move {
+        let be =
+            |process: &str, gone| db.be_server("a".to_owned(), process.to_owned(), gone, at(0));
+        let show = |process: &str| {
+            let server = Server { id: "a".to_owned(), version: "1".to_owned(), market: None };
+            db.be_seen(server, process.to_owned(), at(0))
+        };
+        assert_eq!(be("first", None).await.unwrap(), None);
+        assert_eq!(be("first", None).await.unwrap(), None);
+        let held = be("second", None).await.unwrap().unwrap();
+        assert_eq!(held.process.as_deref(), Some("first"));
+        assert!(show("first").await.unwrap());
+        let shown = be("second", Some(held.clone())).await.unwrap().unwrap();
+        assert_ne!(shown, held, "it is not gone");
+        assert_eq!(be("second", Some(shown)).await.unwrap(), None);
+        assert!(!show("first").await.unwrap(), "another is it by now");
+        db.be_gone("a".to_owned()).await.unwrap();
+        assert_eq!(be("third", None).await.unwrap(), None);
     });
 }
 
@@ -1198,9 +1229,9 @@ fn servers_know_of_each_other_and_share_what_the_first_had() {
             version: "0.1.0".to_owned(),
             market: market.map(str::to_owned),
         };
-        db.be_seen(server("b", None), at(0)).await.unwrap();
-        db.be_seen(server("a", None), at(0)).await.unwrap();
-        db.be_seen(server("b", Some("digest")), at(0)).await.unwrap();
+        db.be_seen(server("b", None), "one".to_owned(), at(0)).await.unwrap();
+        db.be_seen(server("a", None), "one".to_owned(), at(0)).await.unwrap();
+        db.be_seen(server("b", Some("digest")), "one".to_owned(), at(0)).await.unwrap();
         let all = [server("a", None), server("b", Some("digest"))];
         assert_eq!(db.servers(at(0)).await.unwrap(), all);
         db.be_gone("a".to_owned()).await.unwrap();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -439,6 +440,32 @@ async fn who_runs_the_cluster_s_tasks_is_replaced_within_20_seconds_and_they_go_
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
     let record = wait_until(&molbox, &job, |job| job.status == "cancelled").await;
     assert_eq!(record.attempts, 1);
+}
+
+#[test]
+fn a_copy_of_a_data_folder_is_no_second_server_of_that_name() {
+    let Some(shared) = Shared::new() else { return };
+    let mut service = shared.start(&["tasks.runner=off"]);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();
+    for name in ["bucket", "installation", "secret", "server"] {
+        fs::copy(service.data.join(name), copy.join(name)).unwrap();
+    }
+    let mut place = service.place().clone();
+    place.data = copy.clone();
+    let mut serve = place.molboxd();
+    serve.args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""]);
+    let output = serve.arg("serve").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("remove `server` from it"), "{said}");
+    // Who is killed is back at once; a copy that has a name of its own is another server.
+    service.kill_and_restart();
+    assert!(!service.log().contains("goes by the name"), "{}", service.log());
+    fs::remove_file(copy.join("server")).unwrap();
+    let _other = Service::start_at(&copy, place, &["tasks.runner=off"]);
+    wait_for("there are two", || (service.sql("select count(*) from server") == "2").then_some(()));
 }
 
 #[tokio::test]
