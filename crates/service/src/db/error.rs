@@ -18,6 +18,8 @@ pub(crate) enum Error {
     Full(Cause),
     /// Another program holds the database.
     Busy(Cause),
+    /// The database's server has no connection left for this program.
+    Crowded(Cause),
     /// What is stored is damaged.
     Damaged(Cause),
     /// It cannot be opened, or not be written.
@@ -49,6 +51,7 @@ impl Error {
         match self {
             Self::Full(cause)
             | Self::Busy(cause)
+            | Self::Crowded(cause)
             | Self::Damaged(cause)
             | Self::ReadOnly(cause)
             | Self::Io(cause)

@@ -128,9 +128,8 @@ impl From<tokio_postgres::Error> for Error {
         match state {
             SqlState::DISK_FULL => Self::Full(cause),
             SqlState::OUT_OF_MEMORY => Self::NoMemory(cause),
-            SqlState::T_R_DEADLOCK_DETECTED
-            | SqlState::LOCK_NOT_AVAILABLE
-            | SqlState::TOO_MANY_CONNECTIONS => Self::Busy(cause),
+            SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => Self::Busy(cause),
+            SqlState::TOO_MANY_CONNECTIONS => Self::Crowded(cause),
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly(cause),
             SqlState::IO_ERROR => Self::Io(cause),
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Self::Damaged(cause),
@@ -177,6 +176,9 @@ fn remedy(refusal: &SqlState) -> &'static str {
     match *refusal {
         SqlState::INVALID_PASSWORD => "; set database.password_file to a file that holds it",
         SqlState::INSUFFICIENT_PRIVILEGE => "; make the role of database.url own the database",
+        SqlState::TOO_MANY_CONNECTIONS => {
+            "; set database.connections lower, or its max_connections (or those of the role) higher"
+        }
         _ => "",
     }
 }
@@ -477,6 +479,7 @@ pub(super) struct Postgres {
     n_writes: AtomicU64,
     idle: Arc<Mutex<Vec<Session>>>,
     room: Arc<Semaphore>,
+    connections: usize,
     check: Box<dyn Fn() -> Result<()> + Send + Sync>,
 }
 
@@ -642,6 +645,7 @@ impl Postgres {
             n_writes: AtomicU64::new(0),
             idle: Arc::new(Mutex::new(vec![session])),
             room: Arc::new(Semaphore::new(connections)),
+            connections,
             check: Box::new(check),
         })
     }
@@ -751,12 +755,27 @@ impl Postgres {
     async fn hold(&self) -> Result<Held> {
         let permit = timeout(ANSWER, self.room.clone().acquire_owned()).await;
         let _permit = permit.map_err(|_| silent(ANSWER))?.map_err(Error::other)?;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let session = match idle.filter(Session::is_sound) {
-            Some(session) => session,
-            None => Session::connect(&self.target).await?,
+        let since = Instant::now();
+        let session = loop {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            if let Some(session) = idle.filter(Session::is_sound) {
+                break session;
+            }
+            match Session::connect(&self.target).await {
+                // One of those that this server has comes free.
+                Err(Error::Crowded(_)) if self.others_hold() && since.elapsed() < ANSWER => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                connected => break connected?,
+            }
         };
         Ok(Held { session: Some(session), idle: self.idle.clone(), _permit })
+    }
+
+    /// Whether others than the one who asks have connections, or are about to.
+    fn others_hold(&self) -> bool {
+        self.room.available_permits() + 1 < self.connections
+            || !self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub(super) async fn read<T>(&self, query: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
@@ -830,7 +849,9 @@ impl Postgres {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(error),
                 // One that takes over for another is read-only until it has.
-                Err(Error::Unreachable(_) | Error::Busy(_) | Error::ReadOnly(_)) => {
+                Err(
+                    Error::Unreachable(_) | Error::Busy(_) | Error::Crowded(_) | Error::ReadOnly(_),
+                ) => {
                     wait(tokio::time::sleep(PAUSE));
                 }
                 Err(error) => return Err(error),

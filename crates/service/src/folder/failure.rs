@@ -59,6 +59,7 @@ fn of_database(error: &Error) -> Option<&'static str> {
             "the service's database does not answer"
         }
         Error::Busy(_) => "another program holds the service's database",
+        Error::Crowded(_) => "the service's database has no connection left",
         Error::Damaged(_) => DAMAGED,
         Error::NoMemory(_) => NO_MEMORY,
         Error::Displaced(_) => DISPLACED,

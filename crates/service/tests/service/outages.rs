@@ -408,6 +408,21 @@ fn a_password_that_is_missing_or_wrong_is_named_with_its_setting() {
     assert!(done, "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_wait_for_a_connection_where_the_database_has_no_more() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let name = url.rsplit('/').next().unwrap();
+    server.sql(&url, &format!("create role few login; alter database {name} owner to few"));
+    let service = Service::start_on(&url.replace("molbox@", "few@"), &SETTINGS);
+    let molbox = service.client("ada");
+    server.sql(&url, "alter role few connection limit 1");
+    let lists = (0..200).map(|_| molbox.system_list().send());
+    for listed in futures::future::join_all(lists).await {
+        listed.unwrap();
+    }
+}
+
 #[test]
 fn a_database_is_that_of_one_data_folder() {
     let Some(server) = postgres::shared() else { return };
