@@ -179,6 +179,10 @@ fn remedy(refusal: &SqlState) -> &'static str {
         SqlState::TOO_MANY_CONNECTIONS => {
             "; set database.connections lower, or its max_connections (or those of the role) higher"
         }
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "; database.url leads to a standby: name all servers in it, with \
+             target_session_attrs=read-write"
+        }
         _ => "",
     }
 }

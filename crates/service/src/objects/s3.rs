@@ -101,6 +101,7 @@ enum Kind {
     Key,
     Forbidden,
     Clock,
+    NoS3,
     Other,
 }
 
@@ -117,7 +118,7 @@ impl Failure {
             Kind::NoBucket | Kind::Region | Kind::Key | Kind::Forbidden | Kind::Clock => {
                 "the service's object store refuses"
             }
-            Kind::Other => "the service's object store fails",
+            Kind::NoS3 | Kind::Other => "the service's object store fails",
         }
     }
 }
@@ -131,6 +132,7 @@ impl fmt::Display for Failure {
             Kind::Region => ("the bucket is in another region", REGION),
             Kind::Key => ("it does not accept the key", CREDENTIALS),
             Kind::Forbidden => ("the key may not do this in the bucket", CREDENTIALS),
+            Kind::NoS3 => ("it does not answer as S3 does", ENDPOINT),
             Kind::Clock => {
                 let cause = &self.cause;
                 return write!(
@@ -182,9 +184,14 @@ fn failed(error: object_store::Error) -> io::Error {
         // Asked for a key, which no file and no variable has.
         _ if text.contains("169.254.169.254") => Kind::Key,
         (_, object_store::Error::Unauthenticated { .. }) => Kind::Key,
-        (_, object_store::Error::PermissionDenied { .. }) => Kind::Forbidden,
+        (Some("AccessDenied"), _) | (_, object_store::Error::PermissionDenied { .. }) => {
+            Kind::Forbidden
+        }
+        // Of one of many that are removed at once.
+        _ if text.contains("(code: AccessDenied)") => Kind::Forbidden,
         _ if is_of_network(&error) => Kind::Unreachable,
         _ if UNAVAILABLE.iter().any(|status| text.contains(status)) => Kind::Unavailable,
+        (None, _) if text.contains("non-2xx") => Kind::NoS3,
         _ => Kind::Other,
     };
     let said = match (code, between(&text, "<Message>", "</Message>")) {

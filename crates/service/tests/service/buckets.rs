@@ -311,6 +311,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
     let [wrong_secret, wrong_key, one_line] =
         [("secret", "molbox\nsome-other"), ("key", "nobody\nmolbox-secret"), ("line", "molbox")]
             .map(|(name, text)| file(name, text));
+    let no_s3 = format!("objects.endpoint={:?}", answering("404 Not Found", "{}"));
     let said = |command: &str, changed: &[&str]| -> String {
         let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
         molboxd.arg("--data").arg(folder.path().join("data"));
@@ -332,6 +333,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
         ("objects.url=\"https://db.example.org\"", &["objects.url must be s3://"]),
         ("objects.url=\"s3://results?region=eu\"", &["objects.url must be s3://"]),
         ("objects.endpoint=\"http://127.0.0.1:9\"", &["does not answer (objects.endpoint)"]),
+        (&no_s3, &["it does not answer as S3 does (objects.endpoint)"]),
         ("objects.endpoint=\"http://s3.example.org\"", &["objects.endpoint", "https"]),
         ("objects.region=\"eu-central-1\"", &["another region (objects.region)"]),
         (&wrong_secret, &["does not accept the key (objects.credentials_file)"]),
@@ -433,6 +435,13 @@ fn a_server_that_is_started_before_its_store_waits_for_it() {
 
 /// A store that refuses each request as S3 does one whose date is far from its own; its address.
 fn store_of_another_time() -> String {
+    let body = "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
+        request time and the current time is too large.</Message></Error>";
+    answering("403 Forbidden", body)
+}
+
+/// The address of what gives each request the same answer.
+fn answering(status: &'static str, body: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -443,10 +452,8 @@ fn store_of_another_time() -> String {
             while head.read_line(&mut line).is_ok_and(|n| n > 2) {
                 line.clear();
             }
-            let body = "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
-                request time and the current time is too large.</Message></Error>";
             let answer = format!(
-                "HTTP/1.1 403 Forbidden\r\ncontent-type: application/xml\r\nconnection: close\r\n\
+                "HTTP/1.1 {status}\r\ncontent-type: application/xml\r\nconnection: close\r\n\
                  content-length: {}\r\n\r\n{body}",
                 body.len()
             );
