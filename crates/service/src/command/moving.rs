@@ -4,7 +4,8 @@
 //! Contents go first, one by one: what is there already as it is here is not copied again, so that a
 //! move that was cut off is repeated. They stay where they were, too.
 
-use std::collections::{BTreeSet, HashSet};
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -16,9 +17,10 @@ use crate::app::{installation, server, set_installation};
 use crate::clock::Clock;
 use crate::command::backup::sync;
 use crate::config::Config;
-use crate::db::{Whole, transfer, transferred};
+use crate::db::{Whole, refuse_transfer, transfer, transferred};
 use crate::folder;
-use crate::objects::{Key, Objects, Stats};
+use crate::objects::bundle::Layout;
+use crate::objects::{Key, Objects};
 
 /// Objects that are copied at a time.
 const AT_A_TIME: usize = 8;
@@ -64,13 +66,16 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
     if transferred.is_none() {
         refuse_others(from)?;
     }
+    if other_database && transferred.is_none() {
+        refuse_transfer(from, to, &name)?;
+    }
     let mut done = Vec::new();
     if other_objects {
         if !target.expect(&name)? {
             bail!("{} has the contents of another installation (objects.url)", target.place());
         }
         let records = if transferred.is_some() { to } else { from };
-        let known = Whole::of(records)?.known_objects()?;
+        let known = Known::by(&Whole::of(records)?)?;
         done.push(("objects", copy_all(&source, &target, &known)?));
         target.complete(&name)?;
     }
@@ -111,14 +116,51 @@ fn refuse_others(from: &Config) -> Result<()> {
     }
 }
 
-/// Copies all objects from one store to another; how many there are. Records know some.
-fn copy_all(from: &Objects, to: &Objects, known: &HashSet<String>) -> Result<u64> {
-    let keys = from.all().with_context(|| from.place())?;
-    let wanted: BTreeSet<&Key> = keys.iter().collect();
+/// What records know of contents.
+struct Known {
+    /// Objects of files, and what those of tasks lie under.
+    keys: HashSet<String>,
+    /// Sizes of registered files, and of what bundles are made of.
+    sizes: HashMap<Key, u64>,
+    /// Bundles of tasks that have ended, by what their objects lie under.
+    bundles: HashMap<Key, Layout>,
+}
+
+impl Known {
+    fn by(records: &Whole) -> Result<Self> {
+        let (mut sizes, mut bundles) = (HashMap::new(), HashMap::new());
+        for file in records.contents()? {
+            sizes.extend(file.object.map(|object| (Key::stored(object), file.size)));
+        }
+        for id in records.bundled()? {
+            let layout = records.bundle(&id)?.and_then(|text| serde_json::from_str(&text).ok());
+            let Some(layout): Option<Layout> = layout else { continue };
+            sizes.extend(layout.objects().map(|(object, size)| (object.clone(), size)));
+            bundles.insert(Key::task(&id), layout);
+        }
+        Ok(Self { keys: records.known_objects()?, sizes, bundles })
+    }
+
+    /// Whether an object has another size than it should.
+    fn is_damaged(&self, object: &Key, size: u64) -> bool {
+        self.sizes.get(object).is_some_and(|known| *known != size)
+    }
+
+    /// Whether what is under a key of a store is whole.
+    fn is_whole(&self, store: &Objects, key: &Key) -> bool {
+        let bundle = self.bundles.get(key);
+        bundle.is_some_and(|it| it.digest(store).is_ok_and(|digest| digest == it.sha256))
+    }
+}
+
+/// Copies all objects from one store to another; how many there are. What records know, and is damaged
+/// or lost here, stays there as it came by an earlier move: it is what is left of it.
+fn copy_all(from: &Objects, to: &Objects, known: &Known) -> Result<u64> {
+    let mut keys: BTreeSet<Key> = from.all().with_context(|| from.place())?.into_iter().collect();
     for key in to.all().with_context(|| to.place())? {
-        // One that came by an earlier move and is lost here since is what is left of it.
-        let is_lost_here = key.is_upload() && known.contains(key.as_str());
-        if !wanted.contains(&key) && !is_lost_here {
+        if known.keys.contains(key.as_str()) {
+            keys.insert(key);
+        } else if !keys.contains(&key) {
             to.remove(&key).with_context(|| format!("remove {key}"))?;
         }
     }
@@ -128,7 +170,7 @@ fn copy_all(from: &Objects, to: &Objects, known: &HashSet<String>) -> Result<u64
         loop {
             let key = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(key) = key else { return Ok(n) };
-            n += copy(from, to, key)
+            n += copy(from, to, key, known)
                 .with_context(|| format!("copy {key} from {} to {}", from.place(), to.place()))?;
         }
     };
@@ -142,29 +184,43 @@ fn copy_all(from: &Objects, to: &Objects, known: &HashSet<String>) -> Result<u64
 }
 
 /// Copies the objects with or under a key, and removes others there; how many there are.
-fn copy(from: &Objects, to: &Objects, key: &Key) -> Result<u64> {
+fn copy(from: &Objects, to: &Objects, key: &Key, known: &Known) -> Result<u64> {
     let (wanted, mut found) = (from.stats(key)?, to.stats(key)?);
-    for (object, stat) in &wanted {
-        let is_copied = found.remove(object).is_some_and(|copy| {
+    let is_whole = LazyCell::new(|| known.is_whole(to, key));
+    let mut sizes = BTreeMap::new();
+    for (object, stat) in wanted {
+        let copy = found.remove(&object);
+        let is_copied = copy.as_ref().is_some_and(|copy| {
             let since = copy.modified.duration_since(stat.modified);
             let is_as_old = copy.modified == stat.modified;
             let is_later = since.is_ok_and(|since| since > CLOCKS);
             copy.size == stat.size && (object.is_upload() || is_as_old || is_later)
         });
-        if !is_copied {
-            let size = from.copy_to(object, to)?;
+        // What was damaged here since is not put over what is not.
+        let is_better = copy.filter(|copy| {
+            let is_worse_here =
+                known.is_damaged(&object, stat.size) && !known.is_damaged(&object, copy.size);
+            !is_copied && (is_worse_here || *is_whole)
+        });
+        if !is_copied && is_better.is_none() {
+            let size = from.copy_to(&object, to)?;
             ensure!(size == stat.size, "{object} has changed: a service uses it");
         }
+        sizes.insert(object, is_better.map_or(stat.size, |copy| copy.size));
     }
-    for object in found.keys() {
-        to.remove(object)?;
+    for (object, stat) in found {
+        let is_lost_here = known.sizes.get(&object) == Some(&stat.size);
+        // Of what has arrived and is not registered the size is not known.
+        if is_lost_here || known.keys.contains(object.as_str()) || *is_whole {
+            sizes.insert(object, stat.size);
+        } else {
+            to.remove(&object)?;
+        }
     }
-    let sizes = |stats: Stats| -> Vec<(Key, u64)> {
-        stats.into_iter().map(|(key, stat)| (key, stat.size)).collect()
-    };
-    let (here, there) = (sizes(wanted), sizes(to.stats(key)?));
-    if here != there {
+    let there: BTreeMap<_, _> =
+        to.stats(key)?.into_iter().map(|(object, stat)| (object, stat.size)).collect();
+    if sizes != there {
         return Err(io::Error::other("it is not there as it is here").into());
     }
-    Ok(here.len() as u64)
+    Ok(there.len() as u64)
 }

@@ -61,7 +61,7 @@ pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
 };
 pub(crate) use task::{Allowance, Deletion, Extended, Listed, Reads, Unqueued, Waiting};
-pub(crate) use transfer::{transfer, transferred};
+pub(crate) use transfer::{refuse as refuse_transfer, transfer, transferred};
 pub(crate) use webhook::Delivery;
 pub(crate) use whole::{Content, Whole, snapshot};
 

@@ -335,6 +335,11 @@ impl Session {
         }
     }
 
+    /// Whether a database has anything of molbox's.
+    pub(super) fn has_schema(target: &Target) -> Result<bool> {
+        Ok(schema(&wait(Self::connect(target))?)?.is_some())
+    }
+
     /// Has a database be of this data folder, also one that what it held has been moved away from.
     pub(super) fn take(&self, folder: &str) -> Result<()> {
         let sql = "

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
-use super::postgres::{self, Postgres, Session, moved_from};
+use super::postgres::{self, Postgres, Session, is_moved, moved_from};
 use super::scope::Scope;
 use super::sqlite::Opened;
 use super::tx::{Row, Tx};
@@ -15,7 +15,7 @@ use super::value::{FromValue, ToValue, Value};
 use super::{Error, Result, Whole, values};
 use crate::config::{Config, Database};
 use crate::files;
-use crate::folder::{DATABASE, PARTIAL};
+use crate::folder::{DATABASE, MOVED, PARTIAL};
 
 /// Every table, those that others refer to first. What is counted of tasks counts itself.
 pub(super) const TABLES: [&str; 17] = [
@@ -40,9 +40,6 @@ pub(super) const TABLES: [&str; 17] = [
 /// Columns that number rows: no number is given twice, also not that of a row that is gone.
 const NUMBERED: [(&str, &str); 4] =
     [("account", "id"), ("file", "seq"), ("task", "seq"), ("audit", "seq")];
-
-/// What is added to the file of a database that is not used any more.
-const MOVED: &str = "moved";
 
 /// A value of any column.
 enum Any {
@@ -136,24 +133,61 @@ pub(crate) fn transferred(
     Ok(Some(TABLES.into_iter().map(count).collect::<Result<_>>()?))
 }
 
+/// Refuses what [`transfer`] would refuse, before anything is written.
+pub(crate) fn refuse(from: &Config, to: &Config, folder: &str) -> anyhow::Result<()> {
+    let source = Whole::of(from)?;
+    source.refuse_additions().with_context(|| postgres::place(&from.database))?;
+    match (postgres::target(&from.database)?, postgres::target(&to.database)?) {
+        (None, Some(target)) => {
+            let place = || postgres::place(&to.database);
+            let owner = Session::owner(&target).with_context(place)?;
+            let is_other = |owner: &String| owner != folder && !is_moved(owner);
+            if owner.as_ref().is_some_and(is_other) {
+                bail!("{} is that of another data folder: name an empty one", place());
+            }
+            if Session::has_schema(&target).with_context(place)? {
+                let whole = Whole::of(to)?;
+                if !is_empty(&whole.tx())? {
+                    compare(&source.tx(), &whole.tx(), false).with_context(place)?;
+                }
+            }
+        }
+        (Some(server), None) => {
+            let file = to.data.join(DATABASE);
+            if file.exists() {
+                bail!("there is {} already", file.display());
+            }
+            let place = || postgres::place(&from.database);
+            let owner = Session::owner(&server).with_context(place)?;
+            if owner.is_some_and(|owner| owner != folder && owner != moved_from(folder)) {
+                bail!("{} is that of another data folder than {}", place(), from.data.display());
+            }
+        }
+        _ => bail!(
+            "one of the configurations has to name PostgreSQL in database.url, the other not; copies of \
+             PostgreSQL are made with its own programs"
+        ),
+    }
+    Ok(())
+}
+
 /// Copies all records from the database that one configuration names to that of another, which is
 /// of the other kind and empty, and leaves the first unusable, so that nothing is written there any
 /// more. A copy that was cut off is done again. The rows of each table.
 ///
 /// # Errors
 ///
-/// Also when the other database holds anything else, and when the copy is not what it was made of.
+/// Also when the copy is not what it was made of. What [`refuse`] refuses is to have been refused.
 pub(crate) fn transfer(from: &Config, to: &Config, folder: &str) -> anyhow::Result<Rows> {
     let source = Whole::of(from)?;
-    source.refuse_additions().with_context(|| postgres::place(&from.database))?;
     let file = to.data.join(DATABASE);
     Ok(match (postgres::target(&from.database)?, postgres::target(&to.database)?) {
         (None, Some(target)) => {
             let place = postgres::place(&to.database);
-            let retired = beside(&file, MOVED);
-            if retired.exists() {
-                bail!("an earlier move has left {}: move it away first", retired.display());
-            }
+            // Beside those that earlier moves have left.
+            let numbered = (1..).map(|number| beside(&file, &format!("{MOVED}.{number}")));
+            let mut names = std::iter::once(beside(&file, MOVED)).chain(numbered);
+            let retired = names.find(|name| !name.exists()).context("name the old database")?;
             let server = Postgres::open(target, 1, false, || Ok(())).context(place.clone())?;
             let copied = server.now(Scope::Accounts, |session| {
                 session.without_timeout()?;
@@ -170,14 +204,6 @@ pub(crate) fn transfer(from: &Config, to: &Config, folder: &str) -> anyhow::Resu
         }
         (Some(server), None) => {
             let partial = to.data.join(PARTIAL);
-            if file.exists() {
-                bail!("there is {} already", file.display());
-            }
-            let place = postgres::place(&from.database);
-            let owner = Session::owner(&server).with_context(|| place.clone())?;
-            if owner.is_some_and(|owner| owner != folder && owner != moved_from(folder)) {
-                bail!("{place} is that of another data folder than {}", from.data.display());
-            }
             remove(&partial)?;
             remove_logs(&partial)?;
             let mut opened = Opened::open(&partial)
@@ -198,10 +224,7 @@ pub(crate) fn transfer(from: &Config, to: &Config, folder: &str) -> anyhow::Resu
             files::rename(&partial, &file)?;
             rows
         }
-        _ => bail!(
-            "one of the configurations has to name PostgreSQL in database.url, the other not; copies of \
-             PostgreSQL are made with its own programs"
-        ),
+        _ => unreachable!("it has been refused"),
     })
 }
 
@@ -225,16 +248,10 @@ fn beside(file: &Path, extension: &str) -> PathBuf {
 
 /// The rows of each table, if the copy is as what it was made of.
 fn copy(from: &Tx<'_>, to: &Tx<'_>) -> Result<Vec<(&'static str, u64)>> {
-    let columns = |table| from.columns(table).map(|columns| (table, columns));
-    let tables: Vec<(&str, Vec<String>)> =
-        TABLES.into_iter().map(columns).collect::<Result<_>>()?;
-    let mut is_empty = true;
-    for (table, _) in &tables {
-        is_empty &= !to.exists(&format!("select 1 from {table}"), &[])?;
-    }
-    if is_empty {
-        for (table, columns) in &tables {
-            insert(from, to, table, columns)?;
+    let is_new = is_empty(to)?;
+    if is_new {
+        for table in TABLES {
+            insert(from, to, table, &from.columns(table)?)?;
         }
         // It has been counted while files and tasks were inserted.
         from.each("select id, bytes from account", &[], |row| {
@@ -245,11 +262,26 @@ fn copy(from: &Tx<'_>, to: &Tx<'_>) -> Result<Vec<(&'static str, u64)>> {
             to.go_on_after(table, column, from.highest(table, column)?)?;
         }
     }
+    compare(from, to, is_new)
+}
+
+fn is_empty(tx: &Tx<'_>) -> Result<bool> {
+    for table in TABLES {
+        if tx.exists(&format!("select 1 from {table}"), &[])? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The rows of each table, if both have the same; `is_copied` if they should.
+fn compare(from: &Tx<'_>, to: &Tx<'_>, is_copied: bool) -> Result<Rows> {
     let mut rows = Vec::new();
-    for (table, columns) in &tables {
-        let contents = contents(from, table, columns)?;
-        if contents != self::contents(to, table, columns)? {
-            let what = match is_empty {
+    for table in TABLES {
+        let columns = from.columns(table)?;
+        let contents = contents(from, table, &columns)?;
+        if contents != self::contents(to, table, &columns)? {
+            let what = match is_copied {
                 true => "was not copied as it is; nothing was changed",
                 false => {
                     "has other rows already; nothing was changed: name a new one in database.url"
@@ -257,7 +289,7 @@ fn copy(from: &Tx<'_>, to: &Tx<'_>) -> Result<Vec<(&'static str, u64)>> {
             };
             return Err(Error::other(format!("the table {table} {what}")));
         }
-        rows.push((*table, contents.rows));
+        rows.push((table, contents.rows));
     }
     Ok(rows)
 }

@@ -23,6 +23,8 @@ use crate::shown::quoted;
 pub(crate) const DATABASE: &str = "molbox.sqlite";
 /// The same while `molboxd move` writes it.
 pub(crate) const PARTIAL: &str = "molbox.sqlite.partial";
+/// What is added to its name when its records have been moved elsewhere.
+pub(crate) const MOVED: &str = "moved";
 /// What a service keeps besides its database.
 const CONTENTS: [&str; 3] = ["objects/files", "objects/tasks", "tasks"];
 /// Those of these that can be in a bucket instead.
@@ -173,6 +175,12 @@ pub(crate) fn check_database(data: &Path) -> Result<()> {
         bail!(
             "{} is of a `molboxd move` that was cut off: give it again",
             data.join(PARTIAL).display()
+        )
+    } else if data.join(format!("{DATABASE}.{MOVED}")).exists() {
+        bail!(
+            "a `molboxd move` has brought the records of {} elsewhere: name the place in database.url; to begin \
+             anew here, move {DATABASE}.{MOVED}, `objects` and `tasks` away",
+            data.display()
         )
     } else {
         stray(data).map_or(Ok(()), |stray| refuse(data, &stray, "no database"))

@@ -745,6 +745,60 @@ async fn what_a_move_has_copied_is_kept_when_the_original_is_lost() {
     assert_eq!(molboxd(&["--config", to, "check"]).trim(), "1 file, 0 tasks: 0 damaged, 0 orphans");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_damaged_since_a_move_is_not_put_over_what_that_has_brought() {
+    let (Some(server), Some(postgres)) = (s3::shared(), postgres::shared()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (data, bucket) = (folder.path().join("data"), server.bucket());
+    let mut service = Service::start_in_disk(&data);
+    let molbox = service.client("ada");
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let system = water(&molbox).await;
+    service.stop();
+    let to = folder.path().join("to.toml");
+    let told = format!("data = {data:?}\n{}\n", bucket.told().join("\n"));
+    fs::write(&to, &told).unwrap();
+    let molboxd = |arguments: &[&str]| -> (bool, String) {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output = molboxd.arg("--data").arg(&data).args(arguments).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+    let to = to.to_str().unwrap();
+    let (done, said) = molboxd(&["move", "--to", to]);
+    assert!(done, "{said}");
+    // As one leaves it that was cut off before its last step; then the disk fails.
+    fs::remove_file(data.join("bucket")).unwrap();
+    let upload = fs::read_dir(data.join("objects/files")).unwrap().next().unwrap().unwrap();
+    fs::write(upload.path(), "damaged").unwrap();
+    let layout = service.sql("select layout from bundle");
+    let results = data.join("objects/tasks").join(system.system_id.as_str());
+    let mut results: Vec<PathBuf> =
+        fs::read_dir(results).unwrap().map(|it| it.unwrap().path()).collect();
+    results.retain(|path| {
+        layout.contains(path.strip_prefix(data.join("objects")).unwrap().to_str().unwrap())
+    });
+    results.sort();
+    fs::remove_file(&results[0]).unwrap();
+    fs::write(&results[1], "").unwrap();
+    let mut spoilt = fs::read(&results[2]).unwrap();
+    spoilt[0] ^= 1;
+    fs::write(&results[2], spoilt).unwrap();
+    // What is refused is so before anything is copied or removed.
+    let other = postgres.database();
+    let _other = Service::start_on(&other, &SETTINGS);
+    let both = folder.path().join("both.toml");
+    fs::write(&both, format!("{told}\n[database]\nurl = {other:?}\n")).unwrap();
+    let (done, said) = molboxd(&["move", "--to", both.to_str().unwrap()]);
+    assert!(!done && said.contains("is that of another data folder"), "{said}");
+    let mark = || fs::read_to_string(bucket.folder.join("installation")).unwrap();
+    assert!(!mark().contains("arriving"), "{}", mark());
+    let (done, said) = molboxd(&["move", "--to", to]);
+    assert!(done, "{said}");
+    let (done, said) = molboxd(&["--config", to, "check"]);
+    assert!(done && said.contains("1 file, 1 task: 0 damaged, 0 orphans"), "{said}");
+}
+
 async fn files_of(molbox: &Client) -> Vec<String> {
     let files = molbox.file_list().send().await.unwrap().into_inner();
     files.items.iter().map(|file| file.file_id.to_string()).collect()
