@@ -111,7 +111,7 @@ impl Task for Search {
             .n_first
             .push(atom_pairs.iter().filter(|pair| self.first.contains(*pair)).count() as i64);
         tally.n_residue_pairs.push(residue_pairs.len() as i64);
-        let now = view.now;
+        let now = Episodes::at(view.now);
         for pair in residue_pairs {
             tally
                 .residue_pairs

@@ -1,6 +1,7 @@
 //! How often and how long something lasts.
 
 use crate::frames::Frames;
+use crate::source::Moment;
 use crate::table::Column;
 
 /// Frames in which something is there, as runs of frames in a row. Frames have their places in the
@@ -33,9 +34,8 @@ impl Run {
 }
 
 impl Episodes {
-    /// A single frame, by its place; cut where the frame before it or the one after it is not
-    /// analysed.
-    pub(crate) fn at(place: u32, is_cut: bool) -> Self {
+    /// A single frame.
+    pub(crate) fn at(Moment { place, is_cut }: Moment) -> Self {
         let run = Run { n_frames: 1, is_cut };
         Self {
             first: place,
@@ -129,7 +129,11 @@ impl Episodes {
 
 #[cfg(test)]
 mod tests {
-    use super::Episodes;
+    use super::{Episodes, Moment};
+
+    fn at(place: u32, is_cut: bool) -> Episodes {
+        Episodes::at(Moment { place, is_cut })
+    }
 
     #[test]
     fn runs_are_the_same_however_frames_are_cut_into_blocks() {
@@ -141,7 +145,7 @@ mod tests {
             for (from, to) in [0].iter().chain(&starts).zip(starts.iter().chain(&[30])) {
                 let mut block: Option<Episodes> = None;
                 for frame in frames.iter().filter(|frame| (from..to).contains(frame)) {
-                    let here = Episodes::at(*frame, [0, 6, 9, 20].contains(frame));
+                    let here = at(*frame, [0, 6, 9, 20].contains(frame));
                     block.get_or_insert(here).append(here);
                 }
                 if let Some(block) = block {
@@ -160,15 +164,15 @@ mod tests {
     #[test]
     fn a_run_that_is_cut_on_both_sides_counts_once() {
         let frames = [(3, true), (4, false), (5, true), (8, false)];
-        let mut total = Episodes::at(0, true);
-        frames.iter().for_each(|(place, is_cut)| total.append(Episodes::at(*place, *is_cut)));
+        let mut total = at(0, true);
+        frames.iter().for_each(|(place, is_cut)| total.append(at(*place, *is_cut)));
         assert_eq!((total.n_runs, total.n_cut, total.longest), (3, 2, 3));
     }
 
     #[test]
     fn a_frame_again_changes_nothing() {
-        let mut twice = Episodes::at(3, true);
-        for again in [Episodes::at(3, true), Episodes::at(4, false), Episodes::at(4, false)] {
+        let mut twice = at(3, true);
+        for again in [at(3, true), at(4, false), at(4, false)] {
             twice.append(again);
         }
         assert_eq!((twice.n_frames, twice.n_runs, twice.n_cut), (2, 1, 1));

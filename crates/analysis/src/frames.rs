@@ -3,10 +3,9 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::episodes::Episodes;
 use crate::parallel::in_order;
 use crate::read::{Frame, Series};
-use crate::source::Source;
+use crate::source::{Moment, Source};
 use crate::table::Column;
 use crate::warning::Warning;
 use crate::{Error, Topology};
@@ -66,14 +65,14 @@ impl Frames<'_> {
         self.analyzed.len()
     }
 
-    /// The n-th of those that are analysed, as what is there in it alone. It is cut off by the ends
-    /// of the stride and by frames that are left out.
-    pub(crate) fn episode(&self, n: usize) -> Episodes {
+    /// The n-th of those that are analysed in its place. It is cut off by the ends of the stride and
+    /// by frames that are left out.
+    pub(crate) fn moment(&self, n: usize) -> Moment {
         let place = |n: usize| (self.analyzed[n] - self.range.first) / self.range.stride;
         let here = place(n);
         let is_after = n > 0 && place(n - 1) + 1 == here;
         let is_before = n + 1 < self.n_analyzed() && place(n + 1) == here + 1;
-        Episodes::at(here as u32, !(is_after && is_before))
+        Moment { place: here as u32, is_cut: !(is_after && is_before) }
     }
 
     /// The frames after one of those that are analysed, up to the next, but for the damaged ones.

@@ -351,7 +351,7 @@ impl Task for Search {
         bound.clear();
         let is_solvent = matches!(self.request.between, Between::Solvent(..));
         let mut count = 0;
-        let now = view.now;
+        let now = Episodes::at(view.now);
         let mut add = |key: Key, residues: [u32; 2], distance, angle_deg| {
             count += 1;
             if is_solvent {

@@ -235,7 +235,7 @@ impl Pass<'_> {
         let frames = &self.setup.frames;
         for n in analyzed {
             self.setup.source.read(frames.trajectory, frames.analyzed[n], frame)?;
-            self.feed(&View { frame, shifts: &[], now: frames.episode(n) }, &mut tallies);
+            self.feed(&View { frame, shifts: &[], now: frames.moment(n) }, &mut tallies);
         }
         Ok(Some(tallies))
     }
@@ -275,7 +275,7 @@ impl Pass<'_> {
         }
         shared.pass_on(block + 1, unwrapping);
         for ((frame, shifts), n) in kept.iter().zip(&shifts).zip(analyzed) {
-            self.feed(&View { frame, shifts, now: frames.episode(n) }, &mut tallies);
+            self.feed(&View { frame, shifts, now: frames.moment(n) }, &mut tallies);
         }
         Ok(Some(tallies))
     }

@@ -46,7 +46,7 @@ impl<'a> Setup<'a> {
     pub(crate) fn first_positions(&self, members: &Members) -> Points {
         let mut points = Points::default();
         let shifts = Unwrapping::starting(self.images.clone()).shifts(&self.first);
-        let view = View { frame: &self.first, shifts: &shifts, now: self.frames.episode(0) };
+        let view = View { frame: &self.first, shifts: &shifts, now: self.frames.moment(0) };
         members.positions(&view, &mut points);
         points
     }

@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cell::{dot, sub};
-use crate::episodes::Episodes;
 use crate::error::Damage;
 use crate::points::{LANES, Points, Weighing, total};
 use crate::read::{Frame, ReadPlan, Series};
@@ -33,13 +32,21 @@ pub(crate) struct Source {
     has_mended: AtomicBool,
 }
 
+/// The place of a frame in the stride.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) place: u32,
+    /// Whether the frame before it or the one after it is not analysed.
+    pub(crate) is_cut: bool,
+}
+
 /// One frame, as an analysis sees it.
 pub(crate) struct View<'a> {
     pub(crate) frame: &'a Frame,
     /// How far to move each tracked molecule, in Å.
     pub(crate) shifts: &'a [[f64; 3]],
-    /// What is there in this frame alone.
-    pub(crate) now: Episodes,
+    /// Where it is among the others.
+    pub(crate) now: Moment,
 }
 
 impl Source {
