@@ -40,6 +40,9 @@ struct Method {
     constraints: Constraints,
     nonbonded: Option<Value>,
     hydrogen_mass_da: Option<f64>,
+    /// Of its first steps, where they were run otherwise.
+    #[serde(default)]
+    before: Vec<Self>,
 }
 
 #[derive(Deserialize)]
@@ -95,9 +98,10 @@ const CITED: [Cited; 12] = [
 /// What to cite for a simulation whose stages were run like this; the system has its own. Of a
 /// stage that was not run nothing is cited.
 pub(super) fn cited(methods: &[Value]) -> Vec<&'static str> {
-    let stages: Vec<Method> =
-        methods.iter().filter_map(|it| Method::deserialize(it).ok()).collect();
-    let is_cited = |(_, is_for): &&Cited| stages.iter().any(is_for);
+    let read: Vec<Method> = methods.iter().filter_map(|it| Method::deserialize(it).ok()).collect();
+    let stages: Vec<&Method> =
+        read.iter().flat_map(|stage| stage.before.iter().chain([stage])).collect();
+    let is_cited = |(_, is_for): &&Cited| stages.iter().any(|stage| is_for(stage));
     CITED.iter().filter(is_cited).map(|(citation, _)| *citation).collect()
 }
 
@@ -128,6 +132,21 @@ mod tests {
         assert_eq!(cited(&[free]), [OPENMM, EWALD, CCMA]);
         assert_eq!(cited(&[]), <[&str; 0]>::default());
         assert_eq!(cited(&[json!({"engine": "mine"}), json!(7)]), <[&str; 0]>::default());
+    }
+
+    #[test]
+    fn what_ran_the_first_steps_of_a_stage_is_cited_too() {
+        let before = json!({
+            "engine": {"name": "gromacs"},
+            "integrator": {"name": "sd", "friction_per_ps": 1.0},
+            "barostat": {"name": "C-rescale"},
+            "constraints": {"algorithms": ["SETTLE"]},
+            "steps": [0, 100],
+        });
+        let free = json!({"name": "LangevinMiddleIntegrator", "friction_per_ps": null});
+        let mut last = stage("openmm", free, Value::Null, &["SETTLE"]);
+        last["before"] = json!([before]);
+        assert_eq!(cited(&[last]), [GROMACS_ENGINE, OPENMM, EWALD, STOCHASTIC, SETTLE, C_RESCALE]);
     }
 
     #[test]

@@ -304,9 +304,11 @@ fn address(name: &str, version: &str) -> String {
 }
 
 fn description(kind: &str, methods: &[Value]) -> String {
-    let mut engines: Vec<&str> =
-        methods.iter().filter_map(|method| method["engine"]["name"].as_str()).collect();
-    // A stage that one of them cannot calculate is run by the other.
+    // A stage that one of them cannot calculate is run by the other, also from its middle on.
+    let parts = methods
+        .iter()
+        .flat_map(|method| method["before"].as_array().into_iter().flatten().chain([method]));
+    let mut engines: Vec<&str> = parts.filter_map(|part| part["engine"]["name"].as_str()).collect();
     engines.sort_unstable();
     engines.dedup();
     let by = if engines.is_empty() { "" } else { " by " };

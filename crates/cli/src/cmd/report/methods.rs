@@ -28,6 +28,19 @@ pub(super) struct Method {
     nonbonded: Option<Nonbonded>,
     restraint: Option<Restraint>,
     hydrogen_mass_da: Option<f64>,
+    /// What ran steps before, where that was something else.
+    #[serde(default)]
+    before: Vec<Before>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Before {
+    engine: Engine,
+    machine: Machine,
+    integrator: Integrator,
+    barostat: Option<Barostat>,
+    /// From and to.
+    steps: [u64; 2],
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -453,28 +466,51 @@ fn nonbonded(nonbonded: &Nonbonded) -> Markdown {
     )
 }
 
+/// A program with its version, and how it calculated.
+fn of_engine(engine: &Engine) -> Markdown {
+    let Engine { name, version, precision, platform, simd } = engine;
+    let name = match name.as_str() {
+        "openmm" => "OpenMM",
+        "gromacs" => "GROMACS",
+        other => other,
+    };
+    let of = platform.as_ref().map(|platform| md!("platform {}, ", platform));
+    let simd = simd.as_ref().map(|simd| md!(", {}", simd));
+    md!("{} {} ({}{} precision{})", name, version, of, precision, simd)
+}
+
 /// Programs, machines, seeds and times of the jobs.
 fn of_machine(jobs: &[&JobRecord], all: &[Vec<Method>], simulated: &Manifest) -> Markdown {
     let mut said = Vec::new();
     let mut engines = Vec::new();
     let mut machines = Vec::new();
-    for method in all.iter().flatten() {
-        let Engine { name, version, precision, platform, simd } = &method.engine;
-        let name = match name.as_str() {
-            "openmm" => "OpenMM",
-            "gromacs" => "GROMACS",
-            other => other,
-        };
-        let of = platform.as_ref().map(|platform| md!("platform {}, ", platform));
-        let simd = simd.as_ref().map(|simd| md!(", {}", simd));
-        add(&mut engines, md!("{} {} ({}{} precision{})", name, version, of, precision, simd));
-        let Machine { processor, architecture, system, threads, gpu } = &method.machine;
+    let stages = || all.iter().flatten();
+    let parts = stages().flat_map(|stage| {
+        let before = stage.before.iter().map(|part| (&part.engine, &part.machine));
+        before.chain([(&stage.engine, &stage.machine)])
+    });
+    for (engine, machine) in parts {
+        add(&mut engines, of_engine(engine));
+        let Machine { processor, architecture, system, threads, gpu } = machine;
         let gpu = gpu.as_ref().map(|gpu| md!(", {}", gpu));
         let count = counted(u64::from(*threads), "thread");
         add(&mut machines, md!("{} of {} ({}, {}){}", count, processor, architecture, system, gpu));
     }
     if !engines.is_empty() {
         said.push(md!("The stages were run by {} on {}.", listed(&engines), listed(&machines)));
+    }
+    for (stage, part) in stages().flat_map(|stage| stage.before.iter().map(move |it| (stage, it))) {
+        let [from, to] = part.steps;
+        let barostat = part.barostat.as_ref().map(|barostat| md!(" and {}", barostat.name));
+        said.push(md!(
+            "Of {}, steps {} to {} were run by {} with {}{}.",
+            stage.stage,
+            from,
+            to,
+            of_engine(&part.engine),
+            part.integrator.name,
+            barostat
+        ));
     }
     if !simulated.molboxd.is_empty() {
         let versions = simulated.versions.iter();
@@ -621,6 +657,28 @@ mod tests {
         let built = said_of(json!({ "built": ["system.prmtop", "system.inpcrd"] }));
         assert!(built.contains("files of another program with OpenMM 8.6."), "{built}");
         assert!(said_of(json!({})).contains("with PDBFixer 1.12 and OpenMM 8.6."));
+    }
+
+    #[test]
+    fn what_ran_the_first_steps_of_a_stage_is_told() {
+        let mut production = noted("production", "NPT");
+        let mut before = production.clone();
+        before["engine"] =
+            json!({"name": "openmm", "version": "8.6", "precision": "mixed", "platform": "CPU"});
+        before["integrator"]["name"] = json!("LangevinMiddleIntegrator");
+        before["barostat"]["name"] = json!("MonteCarloBarostat");
+        before["steps"] = json!([0, 4040]);
+        production["before"] = json!([before]);
+        let simulated = serde_json::from_value(json!({})).unwrap();
+        let all = [vec![serde_json::from_value(production).unwrap()]];
+        let text = of_machine(&[], &all, &simulated).to_string();
+        for part in [
+            "run by OpenMM 8.6 (platform CPU, mixed precision) and GROMACS 2022.5 (mixed precision,",
+            "Of production, steps 0 to 4040 were run by OpenMM 8.6 (platform CPU, mixed precision) \
+             with LangevinMiddleIntegrator and MonteCarloBarostat.",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]
