@@ -49,10 +49,11 @@ function aroundMiddle(most: number): [across: number, down: number][] {
 /** Clicks around the middle of the structure until an atom is hit, which is when something is there. */
 export async function clickUntil(page: Page, there: Locator): Promise<void> {
   const picture = page.getByRole("img", { name: /^Structure of/ });
-  await picture.scrollIntoViewIfNeeded();
-  const box = await picture.boundingBox();
-  assert.ok(box);
-  for (const [across, down] of aroundMiddle(3)) {
+  for (const [across, down] of aroundMiddle(4)) {
+    // What is above it may still grow, and push it away.
+    await picture.scrollIntoViewIfNeeded();
+    const box = await picture.boundingBox();
+    assert.ok(box);
     const clicks = Number(await picture.getAttribute("data-clicks"));
     await page.mouse.click(box.x + box.width / 2 + 17 * across, box.y + box.height / 2 + 17 * down);
     await page.locator(`[role=img][data-clicks="${clicks + 1}"]`).waitFor();

@@ -125,18 +125,26 @@ async fn an_account_that_ends_none_of_its_requests_leaves_others_their_half() {
     ];
     let service = Service::start_with(&settings);
     let (greedy, key) = (service.key("ada"), service.key("bob"));
-    let mut open: Vec<TcpStream> =
-        (0..40).map(|_| send(&service, &half_a_submission(&greedy))).collect();
-    let refusal = wait_for("a refusal", || {
-        let mut answered = open.iter_mut().filter_map(|stream| {
-            let mut said = [0; 1024];
-            stream.set_nonblocking(true).unwrap();
-            let length = stream.read(&mut said).ok()?;
-            Some(String::from_utf8_lossy(&said[..length]).into_owned())
-        });
-        answered.find(|said| said.starts_with("HTTP/1.1 429"))
-    });
-    assert!(refusal.contains("10 requests under way") && refusal.contains("retry-after: 5"));
+    let half_a_submission = format!(
+        "POST /local/submit/job HTTP/1.1\r\nhost: x\r\nx-api-key: {greedy}\r\n\
+         content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n"
+    );
+    let mut open = Vec::new();
+    let mut answer = || {
+        let mut stream = send(&service, &half_a_submission);
+        // Its body is waited for, or it is refused before.
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        open.push(stream);
+        String::from_utf8_lossy(&said).into_owned()
+    };
+    for nth in 0..10 {
+        assert_eq!(answer(), "HTTP/1.1 100", "{nth}");
+    }
+    assert_eq!(answer(), "HTTP/1.1 429");
+    let refusal = rest(open.last_mut().unwrap());
+    assert!(refusal.contains("10 requests under way"), "{refusal}");
+    assert!(refusal.contains("retry-after: 5"), "{refusal}");
     until_answered(&service, &key).await;
     open.clear();
     until_answered(&service, &greedy).await;
