@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::files;
 use crate::folder::failure::is_full;
 use crate::random;
 
@@ -44,6 +45,12 @@ impl Reserve {
     /// call tries again.
     pub(crate) fn keep(&self) {
         if fs::metadata(&self.0).is_ok_and(|found| found.len() >= BYTES as u64) {
+            return;
+        }
+        // What was given back is there for who asked for it: taken again at once, even for the
+        // moment until the disk is full, it would be missing for the write that it was meant for.
+        let folder = self.0.parent().unwrap_or(&self.0);
+        if files::free_bytes(folder).is_ok_and(|free| free < 2 * BYTES as u64) {
             return;
         }
         if self.write().is_err() {
