@@ -1,6 +1,6 @@
 //! Where a request comes from: the other end of its connection, or who a trusted proxy says it is.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use axum::http::{Extensions, HeaderMap};
@@ -22,7 +22,7 @@ impl Peer {
             headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
         let named: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
         for name in named.iter().rev() {
-            let Ok(address) = name.parse::<IpAddr>() else { break };
+            let Some(address) = address_of(name) else { break };
             client = address.to_canonical();
             if !is_proxy(client, proxies) {
                 break;
@@ -30,6 +30,14 @@ impl Peer {
         }
         client
     }
+}
+
+/// The address that a proxy names: some add the port, of which `2001:db8::1:443` has none, and write
+/// `[2001:db8::1]`.
+fn address_of(name: &str) -> Option<IpAddr> {
+    let bare = || name.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let plain = name.parse().ok();
+    plain.or_else(|| name.parse().ok().map(|address: SocketAddr| address.ip())).or_else(bare)
 }
 
 fn is_proxy(address: IpAddr, proxies: &[IpNet]) -> bool {
@@ -103,6 +111,23 @@ mod tests {
         assert_eq!(client("127.0.0.1", &["1.1.1.1", "198.51.100.7, 10.1.2.3"]), "198.51.100.7");
         assert_eq!(client("127.0.0.1", &["198.51.100.7, unknown"]), "127.0.0.1");
         assert_eq!(client("::ffff:127.0.0.1", &["2001:db8::1"]), "2001:db8::1");
+    }
+
+    #[test]
+    fn a_client_is_known_by_its_address_whichever_port_a_proxy_adds() {
+        for (named, address) in [
+            ("198.51.100.7:49152", "198.51.100.7"),
+            ("[2001:db8::1]:49152", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1:443", "2001:db8::1:443"),
+            ("1.1.1.1, 198.51.100.7:1, 10.1.2.3:65535", "198.51.100.7"),
+        ] {
+            assert_eq!(client("127.0.0.1", &[named]), address);
+        }
+        for nobody in ["198.51.100.7:", "198.51.100.7:http", "[198.51.100.7]", "[2001:db8::1", ":1"]
+        {
+            assert_eq!(client("127.0.0.1", &[nobody]), "127.0.0.1");
+        }
     }
 
     #[test]
