@@ -26,7 +26,8 @@ impl Listed for AccountRow {
     }
 
     fn fields(&self) -> String {
-        let Self { name, role, created_at, disabled_at, .. } = self;
+        let Self { role, created_at, disabled_at, .. } = self;
+        let name = printable(&self.name);
         let state = disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"));
         let weight = own_weight(self).map(|weight| format!("weight {weight}"));
         let own = own_limits(self).into_iter().chain(weight);
@@ -107,7 +108,8 @@ impl Listed for KeyThen {
     }
 
     fn fields(&self) -> String {
-        let KeyRow { id, name, created_at, last_used_at, .. } = &self.key;
+        let KeyRow { id, created_at, last_used_at, .. } = &self.key;
+        let name = printable(&self.key.name);
         let (state, at) = self.state();
         let at = at.map(|at| format!(" {at}")).unwrap_or_default();
         let used = last_used_at.map_or_else(|| "never used".to_owned(), |at| format!("used {at}"));

@@ -154,7 +154,8 @@ impl Listed for InOrder {
 
     /// What, whose, how it is, since when.
     fn fields(&self) -> String {
-        let Waiting { id, account, kind, created_at, started_at, .. } = &self.task;
+        let Waiting { id, kind, created_at, started_at, .. } = &self.task;
+        let account = printable(&self.task.account);
         let since = match started_at {
             Some(at) => format!("started {at}"),
             None => format!("submitted {created_at}"),

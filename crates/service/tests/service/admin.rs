@@ -230,6 +230,21 @@ async fn lists_have_heads_on_a_terminal_and_fit_it() {
 }
 
 #[tokio::test]
+async fn a_name_of_before_names_were_checked_breaks_no_list() {
+    let service = Service::start_with(&[NO_WORKER]);
+    let ada = service.client("ada");
+    ada.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
+    let name = "\u{202e}ada\tadmin\nroot";
+    service.sql(&format!("update account set name = '{name}'"));
+    service.sql(&format!("update api_key set name = '{name}'"));
+    for list in [&["account", "list"][..], &["key", "list", name], &["task", "list"]] {
+        let plain = service.command(list);
+        assert!(plain.contains("\t?ada?admin?root\t") || plain.starts_with("?ada?"), "{plain:?}");
+        assert_eq!(plain.lines().count(), 1, "{plain:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_printed_is_an_error_that_is_said_once() {
     let service = Service::start_with(&[NO_WORKER]);
     for name in ["ada", "bob", "cyd"] {
