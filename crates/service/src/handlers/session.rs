@@ -42,9 +42,7 @@ pub(crate) async fn session_create(call: Call) -> Result<Response, ApiError> {
     let is_right = app.passwords.is_right(password.to_string(), kept.clone()).await?;
     let wrong = || ApiError::not_signed_in("password", "the name or the password is not right");
     if !is_right {
-        // A name that no account has may be a password in the wrong field.
-        let name = known.as_ref().map(|_| &*account);
-        tracing::warn!(account = name, address = call.address, "a wrong password");
+        call.note_refusal(known.as_ref().map(|_| account.as_str())).await;
     }
     let (Some(known), Some(kept), true) = (known, kept, is_right) else { return Err(wrong()) };
     let (token, session) = new_session(&call.app, &call.headers, call.address.clone());
@@ -125,7 +123,10 @@ pub(crate) async fn password_change(call: Call) -> Result<Response, ApiError> {
     let known = app.db.account_named(&current.account_name).await?;
     let kept = known.and_then(|known| known.password);
     let is_right = app.passwords.is_right(password.to_string(), kept.clone()).await?;
-    let (Some(kept), true) = (kept, is_right) else { return Err(wrong()) };
+    let (Some(kept), true) = (kept, is_right) else {
+        call.note_refusal(Some(&current.account_name)).await;
+        return Err(wrong());
+    };
     let password = app.passwords.hash(new_password.to_string()).await?;
     if app.db.change_password(current.clone(), kept, password, call.deed()).await? {
         return Ok(StatusCode::NO_CONTENT.into_response());

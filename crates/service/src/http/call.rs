@@ -174,15 +174,31 @@ impl Call {
         if self.method == Method::HEAD || !self.app.downloads.note(&who, deed.at) {
             return;
         }
-        if let Err(error) = self.app.db.note(deed, id.to_owned()).await {
+        self.note(deed, id).await;
+    }
+
+    /// Notes in the audit log that a password was refused. `account` is whose it was to be, if
+    /// there is one with the name that was given: another may be a password in the wrong field.
+    pub(crate) async fn note_refusal(&self, account: Option<&str>) {
+        tracing::warn!(account, address = self.address, "a wrong password");
+        let deed = Deed { action: "password_refuse", ..self.deed() };
+        // Also of nobody, which would be told from somebody by how long the answer takes.
+        self.note(deed, account.unwrap_or("no such account")).await;
+    }
+
+    /// Notes in the audit log what is answered in any case.
+    async fn note(&self, deed: Deed, subject: &str) {
+        let action = deed.action;
+        if let Err(error) = self.app.db.note(deed, subject.to_owned()).await {
             let (request, account) =
                 (&self.request_id, self.caller.as_ref().map(Caller::account_name));
             tracing::error!(
                 request,
                 ?account,
-                id,
+                action,
+                subject,
                 cause = format!("{error:#}"),
-                "note a download in the audit log"
+                "not noted in the audit log"
             );
         }
     }

@@ -151,6 +151,15 @@ async fn a_name_that_is_not_there_is_refused_as_a_wrong_password_is() {
         refusals.push(body(answer).await);
     }
     assert!(refusals.iter().all(|refusal| *refusal == refusals[0]), "{refusals:?}");
+    let noted = service.command(&["audit", "--action", "password_refuse", "--json"]);
+    let noted: Vec<Value> =
+        noted.lines().map(|entry| serde_json::from_str(entry).unwrap()).collect();
+    let whose: Vec<&Value> = noted.iter().map(|entry| &entry["subject"]).collect();
+    assert_eq!(whose, ["ada", "no such account", "bob", "ada"]);
+    for entry in &noted {
+        assert_eq!(entry["address"], "127.0.0.1", "{entry}");
+        assert!(entry.get("account").is_none(), "nobody is signed in: {entry}");
+    }
     service.command(&["account", "disable", "ada"]);
     let disabled = Browser::new(&service).sign_in("ada", PASSWORD).await;
     assert_eq!(disabled.status(), 401);
@@ -409,6 +418,8 @@ async fn who_knows_the_password_changes_it_and_the_other_sessions_end() {
         assert!(!refused.to_string().contains(new_password), "{refused}");
     }
     assert_eq!(elsewhere.status(Method::GET, "/session").await, 200, "nothing has happened yet");
+    let noted = service.command(&["audit", "--action", "password_refuse", "--account", "ada"]);
+    assert_eq!(noted.matches("ses_").count(), 1, "{noted}");
     assert_eq!(change(PASSWORD, chosen).await.status(), 204);
     assert_eq!(elsewhere.status(Method::GET, "/session").await, 401);
     assert_eq!(ada.status(Method::GET, "/session").await, 200, "the one that did it goes on");
