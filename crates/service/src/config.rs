@@ -15,6 +15,7 @@ use molbox::workflow::types::Engines;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{self, Lane};
+use crate::shown::counted;
 use crate::web::is_issuer;
 
 /// Days of which hours are kept: the longest time that they can be limited in.
@@ -212,6 +213,14 @@ impl Retention {
         let days = |days: u32| SignedDuration::from_hours(24 * i64::from(days));
         (self.days > 0)
             .then(|| record::Retention { kept: days(self.days), warned: days(self.warn_days) })
+    }
+
+    /// Why a task that somebody knows may not be there; empty where results are kept for ever.
+    pub(crate) fn of_what_is_gone(&self) -> String {
+        match self.days as usize {
+            0 => String::new(),
+            days => format!("; what ended more than {} ago is deleted", counted(days, "day")),
+        }
     }
 
     fn check(&self) -> Result<()> {

@@ -156,6 +156,12 @@ impl ApiError {
         )
     }
 
+    /// The same of a task, with why one that somebody knows may be gone.
+    pub(crate) fn no_such_task(what: &str, id: &str, gone: &str) -> Self {
+        let at = vec![loc("path"), loc(format!("{what}_id"))];
+        Self::new(StatusCode::NOT_FOUND, NOT_FOUND, at, format!("no {what} {id}{gone}"))
+    }
+
     /// An account that the path names.
     pub(crate) fn no_such_account(name: &str) -> Self {
         let at = vec![loc("path"), loc("account")];

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
 use super::task::{
-    bundle, cancelled, delete_task, find, json, listed, priority, queue, with_place,
+    bundle, cancelled, delete_task, find, json, listed, not_there, priority, queue, with_place,
 };
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
@@ -115,7 +115,7 @@ pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> 
     let size = objects.size(&key)?;
     if size == 0 {
         // Every analysis that has succeeded has data: it has been deleted since it was found.
-        return Err(ApiError::not_found(KIND.name(), &row.id));
+        return Err(not_there(&call.app, KIND, &row.id));
     }
     let data = objects.clone().stream(key, 0..size);
     let body = Body::from_stream(while_good(&call, data));
@@ -135,7 +135,7 @@ async fn analysed(call: &Call) -> Result<Task, ApiError> {
         };
     }
     if db.task(call.account(), Kind::Job, id).await?.is_none() {
-        return Err(ApiError::not_found(Kind::Job.name(), id));
+        return Err(not_there(&call.app, Kind::Job, id));
     }
     if let Some(row) = db.latest_analysis(call.account(), id, Some(Status::Succeeded)).await? {
         return Ok(row);

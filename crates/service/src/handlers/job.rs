@@ -183,7 +183,8 @@ async fn system(
     let at = vec![loc("body"), loc("box_id")];
     let system = match &request.box_id {
         Some(id) => call.app.db.task(call.account(), Kind::System, id).await?.ok_or_else(|| {
-            ApiError::not_found_in_body("box_id", format!("no system {}", id.as_str()))
+            let gone = call.app.config.retention.of_what_is_gone();
+            ApiError::not_found_in_body("box_id", format!("no system {}{gone}", id.as_str()))
         })?,
         None => call.app.db.latest_task(call.account(), Kind::System).await?.ok_or_else(|| {
             ApiError::invalid_body(

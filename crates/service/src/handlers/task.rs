@@ -8,6 +8,7 @@ use molbox::workflow::types::{Estimate, LocItem};
 use serde::Serialize;
 
 use super::record_text::{new_record, record};
+use crate::app::App;
 use crate::db::{Listed, Reads, Unqueued};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{deleted, record_answer};
@@ -25,7 +26,12 @@ use crate::shown::counted;
 pub(crate) async fn find(call: &Call, kind: Kind) -> Result<Task, ApiError> {
     let id = call.parameter(&format!("{kind}_id"));
     let found = call.app.db.task(call.account(), kind, id).await?;
-    found.ok_or_else(|| ApiError::not_found(kind.name(), id))
+    found.ok_or_else(|| not_there(&call.app, kind, id))
+}
+
+/// Of a task that is not there, or not the account's.
+pub(crate) fn not_there(app: &App, kind: Kind, id: &str) -> ApiError {
+    ApiError::no_such_task(kind.name(), id, &app.config.retention.of_what_is_gone())
 }
 
 /// A page of tasks. Those that have ended are written once and kept: they change no more, unless
@@ -56,7 +62,7 @@ pub(crate) async fn listed(call: &Call, kind: Kind) -> Result<Response, ApiError
 pub(crate) async fn bundle(call: &Call, row: &Task) -> Result<Option<Layout>, ApiError> {
     // It may have been deleted since its row was read.
     let found = call.app.db.bundle(&row.id).await?;
-    let layout = found.ok_or_else(|| ApiError::not_found(row.kind.name(), &row.id))?;
+    let layout = found.ok_or_else(|| not_there(&call.app, row.kind, &row.id))?;
     layout.map(|layout| stored(&layout)).transpose()
 }
 
@@ -75,7 +81,7 @@ async fn cancel_task(call: &Call, kind: Kind) -> Result<Task, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
     let row = app.db.cancel_task(call.account(), kind, id.to_owned(), call.deed()).await?;
     app.wake.notify_one();
-    row.ok_or_else(|| ApiError::not_found(kind.name(), id))
+    row.ok_or_else(|| not_there(app, kind, id))
 }
 
 /// Cancels the task that the path names, and answers with its record as it is then.

@@ -162,6 +162,11 @@ async fn reference(
     }
 }
 
+fn no_job(app: &App, field: &str, id: &str) -> ApiError {
+    let gone = app.config.retention.of_what_is_gone();
+    ApiError::not_found_in_body(field, format!("no job {id}{gone}"))
+}
+
 async fn reference_job(
     app: &App,
     account: i64,
@@ -170,7 +175,7 @@ async fn reference_job(
 ) -> Result<Reference, ApiError> {
     let at = "reference_job";
     let job = app.db.task(account, Kind::Job, wanted).await?;
-    let job = job.ok_or_else(|| ApiError::not_found_in_body(at, format!("no job {wanted}")))?;
+    let job = job.ok_or_else(|| no_job(app, at, wanted))?;
     let not_yet = |needs| not_ready(vec![loc("body"), loc(at)], &job.id, job.status, needs);
     if job.status.is_open() {
         return Err(not_yet("RMSD are measured from a job that has ended"));
@@ -340,11 +345,9 @@ async fn job(
 ) -> Result<Task, ApiError> {
     let at = vec![loc("body"), loc("job_id")];
     let job = match &request.job_id {
-        Some(id) => app
-            .db
-            .task(account, Kind::Job, id)
-            .await?
-            .ok_or_else(|| ApiError::not_found_in_body("job_id", format!("no job {id}")))?,
+        Some(id) => {
+            app.db.task(account, Kind::Job, id).await?.ok_or_else(|| no_job(app, "job_id", id))?
+        }
         None => app.db.latest_task(account, Kind::Job).await?.ok_or_else(|| {
             ApiError::invalid_body(
                 "missing",

@@ -91,7 +91,10 @@ async fn results_are_deleted_when_they_were_kept_and_announced_for_their_days() 
     at(&mut service, 30 * DAY + SLACK, &KEPT);
     wait_for("it is deleted", || (deleted(&service).len() == 2).then_some(()));
     assert_eq!(deleted(&service)[1], id);
-    assert_eq!(expiry(&service.client_with(&key), &id).await, None);
+    let molbox = service.client_with(&key);
+    assert_eq!(expiry(&molbox, &id).await, None);
+    let gone = molbox.system_view().system_id(&id).send().await.unwrap_err();
+    assert!(gone.to_string().contains("ended more than 30 days ago is deleted"), "{gone}");
     let entries = audit(&service, &["--action", "result_expire"]);
     let by = (&entries[1]["operator"], &entries[1]["account"]);
     assert_eq!(by, (&"molboxd".into(), &"ada".into()));
