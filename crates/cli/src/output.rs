@@ -305,15 +305,6 @@ impl Output {
         Ok(())
     }
 
-    /// A table of what was asked for; where there is nothing yet, what to do next.
-    pub(crate) fn list(&self, columns: &[(&str, &str)], rows: &[Value], none: &str) -> Result {
-        if rows.is_empty() && !self.is_json {
-            self.note(none);
-            return Ok(());
-        }
-        self.table(columns, rows)
-    }
-
     fn status(&self, status: &str) -> String {
         self.styled(status_color(status).on_default(), status)
     }

@@ -187,12 +187,12 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             if let Some(name) = &filter.name {
                 list = list.name(name);
             }
-            let rows = filter.collect(list.stream()).await?;
+            let found = filter.collect(list.stream()).await?;
             let none = match filter.is_narrow() {
                 true => "no file of that state or name",
                 false => "no files yet; `molbox file upload protein.pdb` registers one",
             };
-            output.list(COLUMNS, &rows, none)
+            found.show(output, COLUMNS, none)
         }
         Command::Show { ids } => {
             let mut records = Vec::new();

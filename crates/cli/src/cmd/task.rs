@@ -204,17 +204,42 @@ impl Filter {
         self.status.is_some() || self.name.is_some()
     }
 
+    /// What is asked for at a time: with one more than is wanted, which tells that there are more.
     pub(crate) fn page(&self) -> u64 {
-        if self.all { 100 } else { self.limit.clamp(1, 100) as u64 }
+        if self.all { 100 } else { self.limit.saturating_add(1).min(100) as u64 }
     }
 
     pub(crate) async fn collect<T: Serialize>(
         &self,
         records: impl Stream<Item = std::result::Result<T, Error>>,
-    ) -> Result<Vec<Value>> {
+    ) -> Result<Found> {
         let limit = if self.all { usize::MAX } else { self.limit };
-        let records: Vec<T> = records.take(limit).try_collect().await?;
-        records.iter().map(value).collect()
+        let records: Vec<T> = records.take(limit.saturating_add(1)).try_collect().await?;
+        let rows = records.iter().take(limit).map(value).collect::<Result<_>>()?;
+        Ok(Found { rows, has_more: records.len() > limit })
+    }
+}
+
+/// Records that were asked for.
+pub(crate) struct Found {
+    pub(crate) rows: Vec<Value>,
+    /// Whether there are some beside them, older ones.
+    pub(crate) has_more: bool,
+}
+
+impl Found {
+    /// Shows them; where there is none, what to do next.
+    pub(crate) fn show(&self, output: &Output, columns: &[(&str, &str)], none: &str) -> Result {
+        let Self { rows, has_more } = self;
+        if rows.is_empty() && !*has_more && !output.is_json() {
+            output.note(none);
+            return Ok(());
+        }
+        output.table(columns, rows)?;
+        if *has_more {
+            output.note(&format!("the newest {}; --all shows the older ones too", rows.len()));
+        }
+        Ok(())
     }
 }
 
@@ -475,15 +500,15 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
     let client = context.workflow()?;
     match verb {
         Verb::List(filter) => {
-            let mut rows = filter.collect(N::list(&client, &filter)).await?;
+            let mut found = filter.collect(N::list(&client, &filter)).await?;
             if !context.output.is_json() {
-                rows.iter_mut().for_each(show_cancelling);
+                found.rows.iter_mut().for_each(show_cancelling);
             }
             let none = match filter.is_narrow() {
                 true => format!("no {} of that state or name", N::NOUN),
                 false => N::NONE.to_owned(),
             };
-            context.output.list(N::COLUMNS, &rows, &none)
+            found.show(&context.output, N::COLUMNS, &none)
         }
         Verb::Show(ids) => {
             let mut records = Vec::new();

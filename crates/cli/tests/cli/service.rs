@@ -38,6 +38,15 @@ fn files_are_uploaded_listed_downloaded_and_deleted() {
         "villin",
     ]));
     assert_eq!((code, error["code"].as_str()), (6, Some("conflict")), "{error}");
+    service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", "another"]);
+    for (limit, has_more) in [("1", true), ("2", false)] {
+        let output = service.molbox(&["file", "list", "-n", limit]).output().unwrap();
+        let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(rows.as_array().unwrap().len().to_string(), limit);
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(remarks.contains("--all shows the older ones too"), has_more, "{remarks}");
+    }
+    service.ok(&["file", "delete", "another", "--yes"]);
     service.ok(&["file", "delete", id, "--yes"]);
     let (code, error) = failure(&mut service.molbox(&["file", "show", id]));
     assert_eq!((code, error["code"].as_str()), (4, Some("not_found")), "{error}");

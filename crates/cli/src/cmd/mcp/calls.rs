@@ -20,7 +20,7 @@ use super::root::without_links;
 use super::runs::{PAUSE, State};
 use super::tools::{self, MAX_ROWS};
 use crate::cmd::run::{self, Asked, Preset};
-use crate::cmd::task::{self, Filter, Noun};
+use crate::cmd::task::{self, Filter, Found, Noun};
 use crate::cmd::{file, margin};
 use crate::content;
 use crate::failure::{Code, Failure};
@@ -226,7 +226,7 @@ impl Assistant {
     async fn list(&self, List { kind, status, name, limit }: List) -> Result {
         let filter = Filter { limit: limit.unwrap_or(20), all: false, status, name };
         let client = self.client()?;
-        let rows = match kind {
+        let (rows, has_more) = match kind {
             Kind::File => {
                 let mut list = client.file_list().limit(filter.page());
                 if let Some(status) = &filter.status {
@@ -235,14 +235,16 @@ impl Assistant {
                 if let Some(name) = &filter.name {
                     list = list.name(name);
                 }
-                let records = filter.collect(list.stream()).await?;
-                records.iter().map(|record| row(file::COLUMNS, record)).collect()
+                in_rows(filter.collect(list.stream()).await?, file::COLUMNS)
             }
             _ => of_kind!(kind, listed(&client, &filter))?,
         };
         let lines: Vec<String> = rows.iter().map(line).collect();
-        let text = if rows.is_empty() { "none".to_owned() } else { lines.join("\n") };
-        Ok(Answer { value: json!({"items": rows}), text })
+        let mut text = if rows.is_empty() { "none".to_owned() } else { lines.join("\n") };
+        if has_more {
+            text.push_str("\nthere are older ones; ask for more with `limit`");
+        }
+        Ok(Answer { value: json!({"items": rows, "has_more": has_more}), text })
     }
 
     async fn show(&self, Id { id }: Id) -> Result {
@@ -579,9 +581,13 @@ async fn shown<N: Noun>(client: &Client, id: &str) -> Result {
     submitted(&N::look_up(client, &id).await?)
 }
 
-async fn listed<N: Noun>(client: &Client, filter: &Filter) -> Result<Vec<Value>> {
-    let records = filter.collect(N::list(client, filter)).await?;
-    Ok(records.iter().map(|record| row(N::COLUMNS, record)).collect())
+async fn listed<N: Noun>(client: &Client, filter: &Filter) -> Result<(Vec<Value>, bool)> {
+    Ok(in_rows(filter.collect(N::list(client, filter)).await?, N::COLUMNS))
+}
+
+/// Records as rows, and whether there are more.
+fn in_rows(found: Found, columns: &[(&str, &str)]) -> (Vec<Value>, bool) {
+    (found.rows.iter().map(|record| row(columns, record)).collect(), found.has_more)
 }
 
 async fn cancel<N: Noun>(client: &Client, id: &str) -> Result {
