@@ -424,12 +424,18 @@ fn run(cli: Cli) -> Result<u8> {
             say(&format!("{} is up to date", db.place()));
         }
         Command::Account(command) => {
+            let database = match command {
+                AccountCommand::Create { .. } => database,
+                _ => known_database,
+            };
             runtime.block_on(account(&database(&config)?, &config, &clock, command))?
         }
         Command::Task(command) => {
-            runtime.block_on(task(&database(&config)?, &config, &clock, command))?
+            runtime.block_on(task(&known_database(&config)?, &config, &clock, command))?
         }
-        Command::Key(command) => runtime.block_on(key(&database(&config)?, &clock, command))?,
+        Command::Key(command) => {
+            runtime.block_on(key(&known_database(&config)?, &clock, command))?
+        }
         Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
         Command::Market(MarketCommand::Reload) => {
             say(&runtime.block_on(market::ask_to_reload(&config, &clock))?)
@@ -495,17 +501,38 @@ fn database(config: &Config) -> Result<Db> {
     Db::open(config)
 }
 
+/// The database of what has been there before: a question makes no data folder.
+fn known_database(config: &Config) -> Result<Db> {
+    // What is left of a database is no new place: that is told where it is opened.
+    if is_new(config) && folder::stray(&config.data).is_none() {
+        bail!(
+            "there is no data in {}{}; `molboxd account create` makes the first account there",
+            config.data.display(),
+            other_data(config)
+        );
+    }
+    database(config)
+}
+
 /// Announces a data folder without a database, in case that another folder was meant.
 fn note_new(config: &Config) {
-    if config.database.url.is_empty() && !config.data.join(DATABASE).exists() {
-        let others = up::own_data().filter(|own| *own != config.data).map(|own| {
-            let own = own.to_string_lossy();
-            let own = quoted(&own);
-            format!("; `molboxd up` keeps its data in {own}: give `--data {own}` if it was meant")
-        });
-        let others = others.unwrap_or_default();
-        say_error(&format!("new data folder: {}{others}", config.data.display()));
+    if is_new(config) {
+        say_error(&format!("new data folder: {}{}", config.data.display(), other_data(config)));
     }
+}
+
+fn is_new(config: &Config) -> bool {
+    config.database.url.is_empty() && !config.data.join(DATABASE).exists()
+}
+
+/// Where else there is data that may have been meant.
+fn other_data(config: &Config) -> String {
+    let others = up::own_data().filter(|own| *own != config.data).map(|own| {
+        let own = own.to_string_lossy();
+        let own = quoted(&own);
+        format!("; `molboxd up` keeps its data in {own}: give `--data {own}` if it was meant")
+    });
+    others.unwrap_or_default()
 }
 
 /// Says what is not as it should be; 1 when something that was stored is damaged or missing.

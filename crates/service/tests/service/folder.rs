@@ -76,16 +76,33 @@ async fn contents_without_their_database_are_not_taken_for_a_new_service() {
 #[test]
 fn a_new_folder_is_announced() {
     let folder = tempfile::tempdir().unwrap();
-    let mut create = Command::new(env!("CARGO_BIN_EXE_molboxd"));
-    create.arg("--data").arg(folder.path().join("data")).args(["account", "create", "ada"]);
+    let data = folder.path().join("data");
     // That of the user's own service was perhaps meant.
     let own = folder.path().join("molbox");
     fs::create_dir(&own).unwrap();
     fs::write(own.join("molbox.sqlite"), "").unwrap();
-    create.env("XDG_DATA_HOME", folder.path());
-    let said = String::from_utf8(create.output().unwrap().stderr).unwrap();
-    assert!(said.contains("new data folder: "), "{said}");
+    let run = |command: &[&str]| {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(&data).args(command).env("XDG_DATA_HOME", folder.path());
+        let output = molboxd.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    for question in [
+        &["account", "list"][..],
+        &["account", "show", "ada"],
+        &["key", "list", "ada"],
+        &["task", "list"],
+    ] {
+        let (is_done, said) = run(question);
+        assert!(!is_done && said.contains("there is no data in "), "{question:?}: {said}");
+        assert!(said.contains(&format!("`--data {}`", own.display())), "{said}");
+        assert!(!data.exists(), "{question:?}");
+    }
+    let (is_done, said) = run(&["account", "create", "ada"]);
+    assert!(is_done && said.contains("new data folder: "), "{said}");
     assert!(said.contains(&format!("`--data {}`", own.display())), "{said}");
+    let (is_done, said) = run(&["account", "list"]);
+    assert!(is_done, "{said}");
 }
 
 #[tokio::test]
