@@ -1947,7 +1947,7 @@ type SystemRecord struct {
 	// Cancelling `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
 	Cancelling *bool `json:"cancelling,omitempty"`
 
-	// Citations What to cite for the force field, the water model, lipids and ligands, each with its DOI; absent before the system has results.
+	// Citations What to cite for the force field of each kind of molecule that the system has, the water model, ions and ligands, each with its DOI; absent before the system has results.
 	Citations *[]string `json:"citations,omitempty"`
 
 	// CreatedAt When the build was submitted, RFC 3339 in UTC.

@@ -2283,7 +2283,7 @@ class SystemRecord(BaseModel):
     summary: SystemSummary | None = None
     citations: list[str] | None = None
     """
-    What to cite for the force field, the water model, lipids and ligands, each with its DOI; absent before the system has results.
+    What to cite for the force field of each kind of molecule that the system has, the water model, ions and ligands, each with its DOI; absent before the system has results.
     """
     warnings: list[Notice]
     """

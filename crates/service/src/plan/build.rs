@@ -21,7 +21,7 @@ use crate::http::validate::{joined, loc, unprintable, violation};
 use crate::pdb;
 use crate::plan::defaults::DEFAULTS;
 use crate::plan::force_field::{
-    FORCE_FIELDS, ForceField, GAFF, NEGATIVE, POSITIVE, citation_of_water, named,
+    Contents, FORCE_FIELDS, ForceField, GAFF, Matter, NEGATIVE, POSITIVE, named,
 };
 use crate::plan::solute::is_common_name;
 use crate::record::Task;
@@ -202,23 +202,27 @@ impl BuildPlan {
         self.membrane.is_some()
     }
 
-    /// What to cite for the system: of a registered force field, its users know it.
-    pub(crate) fn citations(&self) -> Vec<&'static str> {
+    /// What to cite for the system, which holds so much: of a registered force field, its users
+    /// know it.
+    pub(crate) fn citations(&self, contents: &Contents) -> Vec<&'static str> {
         if self.is_built() {
             return Vec::new();
         }
         // Of ours and a registered one, ours comes first.
         let ours = self.force_field.name.split(',').next().and_then(named);
-        let lipids = ours.and_then(|ours| ours.lipids).filter(|_| self.has_membrane());
-        let water = self.water.file.as_ref().and_then(|_| citation_of_water(&self.water.name));
-        let ligands = if self.ligands.is_empty() { &[][..] } else { &GAFF };
-        let of_force_field = ours.map(|ours| ours.citation);
-        of_force_field
-            .into_iter()
-            .chain(lipids)
-            .chain(water)
-            .chain(ligands.iter().copied())
-            .collect()
+        let mut cited = Vec::new();
+        if let Some(ours) = ours {
+            cited.extend(ours.citations(contents));
+            if self.water.file.is_some() {
+                cited.extend(ours.citation_of_water(&self.water.name));
+                let ions = ours.citation_of_ions(&self.water.name);
+                cited.extend(ions.filter(|_| contents.has(Matter::Ion)));
+            }
+        }
+        if !self.ligands.is_empty() {
+            cited.extend(GAFF);
+        }
+        cited
     }
 }
 
@@ -554,7 +558,7 @@ fn membrane(
     let lipid = request.membrane.clone()?;
     let name = request.force_field.as_deref().unwrap_or(&DEFAULTS.build.force_field);
     let name = name.split(',').next().unwrap_or_default().trim();
-    if let Some(force_field) = named(name).filter(|force_field| force_field.lipids.is_none()) {
+    if let Some(force_field) = named(name).filter(|force_field| !force_field.has_lipids()) {
         problems.add(
             "value_error",
             "membrane",

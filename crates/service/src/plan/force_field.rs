@@ -1,6 +1,10 @@
 //! The force fields and water models that OpenMM ships and this service builds with, and what to
 //! cite for each.
 
+use std::collections::{BTreeMap, HashSet};
+
+use super::topology::Built;
+
 /// A family of force fields that share their water files.
 pub(super) struct ForceField {
     pub(super) name: &'static str,
@@ -10,14 +14,96 @@ pub(super) struct ForceField {
     pub(super) default_water: &'static str,
     /// Anions with parameters beside its water; all of them have each cation.
     pub(super) anions: &'static [&'static str],
-    pub(super) citation: &'static str,
-    /// What to cite for its lipids; none where it has no parameters for any.
-    pub(super) lipids: Option<&'static str>,
+    /// What to cite for each kind of molecule that it has parameters for.
+    pub(super) parts: &'static [(Matter, &'static str)],
 }
+
+/// A kind of molecule whose parameters have an article of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Matter {
+    Protein,
+    Dna,
+    Rna,
+    Lipid,
+    Ion,
+}
+
+/// What of that a built system holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents(Vec<Matter>);
+
+impl Contents {
+    /// Of a system with so many molecules of each kind.
+    pub(crate) fn of(system: &Built, molecules: &BTreeMap<String, u64>) -> Self {
+        let ions = POSITIVE.iter().chain(&NEGATIVE);
+        let has_ions = ions.map(|ion| ion.to_uppercase()).any(|ion| molecules.contains_key(&ion));
+        let topology = system.topology();
+        // Uranium is U, and so is uracil; an ion is alone.
+        let residues = topology.residues().enumerate();
+        let names: HashSet<&str> = residues
+            .filter(|(index, _)| topology.residue_atoms(*index).len() > 1)
+            .map(|(_, residue)| residue.name)
+            .collect();
+        let has_any = |of: &[&str]| of.iter().any(|name| names.contains(name));
+        let found = [
+            (Matter::Protein, has_any(&AMINO_ACIDS)),
+            (Matter::Dna, has_any(&DEOXYNUCLEOTIDES)),
+            (Matter::Rna, has_any(&NUCLEOTIDES)),
+            (Matter::Lipid, molecules.contains_key("lipid")),
+            (Matter::Ion, has_ions),
+        ];
+        Self(
+            found.into_iter().filter(|(_, is_there)| *is_there).map(|(matter, _)| matter).collect(),
+        )
+    }
+
+    pub(super) fn has(&self, matter: Matter) -> bool {
+        self.0.contains(&matter)
+    }
+}
+
+// Of a chain of others alone, nothing is known to cite.
+const AMINO_ACIDS: [&str; 31] = [
+    "ALA", "ARG", "ASN", "ASP", "ASH", "CYS", "CYX", "CYM", "GLN", "GLU", "GLH", "GLY", "HIS",
+    "HID", "HIE", "HIP", "HSD", "HSE", "HSP", "ILE", "LEU", "LYS", "LYN", "MET", "PHE", "PRO",
+    "SER", "THR", "TRP", "TYR", "VAL",
+];
+const DEOXYNUCLEOTIDES: [&str; 4] = ["DA", "DC", "DG", "DT"];
+const NUCLEOTIDES: [&str; 4] = ["A", "C", "G", "U"];
 
 impl ForceField {
     pub(super) fn family(&self) -> &'static str {
         if self.name.starts_with("charmm") { "charmm" } else { "amber" }
+    }
+
+    /// Whether it has parameters for lipids.
+    pub(super) fn has_lipids(&self) -> bool {
+        self.parts.iter().any(|(matter, _)| *matter == Matter::Lipid)
+    }
+
+    /// What to cite for its part in a system of these contents.
+    pub(super) fn citations(&self, contents: &Contents) -> impl Iterator<Item = &'static str> {
+        let parts = self.parts.iter().filter(|(matter, _)| contents.has(*matter));
+        parts.map(|(_, citation)| *citation)
+    }
+
+    /// What to cite for ions in one of its waters, whose file has their parameters.
+    pub(super) fn citation_of_ions(&self, water: &str) -> Option<&'static str> {
+        match (self.family(), water) {
+            ("charmm", _) => Some(CHARMM_IONS),
+            // The ions of the files without a folder are older, and name no source.
+            _ if self.water_folder.is_empty() => None,
+            (_, "opc" | "opc3") => Some(OPC_IONS),
+            _ => Some(AMBER_IONS),
+        }
+    }
+
+    /// What to cite for one of its waters.
+    pub(super) fn citation_of_water(&self, water: &str) -> Option<&'static str> {
+        match (self.family(), water) {
+            ("charmm", "tip3p") => Some(CHARMM_TIP3P),
+            _ => citation_of_water(water),
+        }
     }
 }
 
@@ -45,11 +131,46 @@ const fn water(
     WaterModel { name, file, geometry, sites }
 }
 
-const AMBER_LIPIDS: &str = "Lipids of the Amber family: C. J. Dickson et al., J. Chem. Theory \
-    Comput. 10, 865 (2014), doi:10.1021/ct4010307, and 18, 1726 (2022), \
-    doi:10.1021/acs.jctc.1c01217";
-const CHARMM_LIPIDS: &str = "Lipids of CHARMM36: J. B. Klauda et al., J. Phys. Chem. B 114, 7830 \
-    (2010), doi:10.1021/jp101759q";
+const FF14SB: &str = "Force field ff14SB of proteins: J. A. Maier et al., J. Chem. Theory Comput. \
+    11, 3696 (2015), doi:10.1021/acs.jctc.5b00255";
+const FF19SB: &str = "Force field ff19SB of proteins: C. Tian et al., J. Chem. Theory Comput. 16, \
+    528 (2020), doi:10.1021/acs.jctc.9b00591";
+const FF15IPQ: &str = "Force field ff15ipq of proteins: K. T. Debiec et al., J. Chem. Theory \
+    Comput. 12, 3926 (2016), doi:10.1021/acs.jctc.6b00567";
+const FB15: &str = "Force field AMBER-FB15 of proteins: L.-P. Wang et al., J. Phys. Chem. B 121, \
+    4023 (2017), doi:10.1021/acs.jpcb.7b02320";
+const OL15: &str = "Force field OL15 of DNA: M. Zgarbová et al., J. Chem. Theory Comput. 11, 5723 \
+    (2015), doi:10.1021/acs.jctc.5b00716";
+const OL21: &str = "Force field OL21 of DNA: M. Zgarbová et al., J. Chem. Theory Comput. 17, 6292 \
+    (2021), doi:10.1021/acs.jctc.1c00697";
+const OL3: &str = "Force field OL3 of RNA: M. Zgarbová et al., J. Chem. Theory Comput. 7, 2886 \
+    (2011), doi:10.1021/ct200162x";
+// Lipid17 itself was never published.
+const LIPID17: &str = "Force field Lipid17 of lipids, which extends Lipid14: C. J. Dickson et al., \
+    J. Chem. Theory Comput. 10, 865 (2014), doi:10.1021/ct4010307";
+const LIPID21: &str = "Force field Lipid21 of lipids: C. J. Dickson et al., J. Chem. Theory Comput. \
+    18, 1726 (2022), doi:10.1021/acs.jctc.1c01217";
+const CHARMM36: &str = "Force field CHARMM36 of proteins: R. B. Best et al., J. Chem. Theory \
+    Comput. 8, 3257 (2012), doi:10.1021/ct300400x";
+const CHARMM36M: &str = "Force field CHARMM36m of proteins: J. Huang et al., Nat. Methods 14, 71 \
+    (2017), doi:10.1038/nmeth.4067";
+const CHARMM_DNA: &str = "Force field CHARMM36 of DNA: K. Hart et al., J. Chem. Theory Comput. 8, \
+    348 (2012), doi:10.1021/ct200723y";
+const CHARMM_RNA: &str = "Force field CHARMM36 of RNA: E. J. Denning et al., J. Comput. Chem. 32, \
+    1929 (2011), doi:10.1002/jcc.21777";
+const CHARMM_LIPIDS: &str = "Force field CHARMM36 of lipids: J. B. Klauda et al., J. Phys. Chem. B \
+    114, 7830 (2010), doi:10.1021/jp101759q";
+
+const AMBER_IONS: &str = "Ions: I. S. Joung and T. E. Cheatham, J. Phys. Chem. B 112, 9020 (2008), \
+    doi:10.1021/jp8001614";
+const OPC_IONS: &str = "Ions: A. Sengupta et al., J. Chem. Inf. Model. 61, 869 (2021), \
+    doi:10.1021/acs.jcim.0c01390";
+const CHARMM_IONS: &str = "Ions: D. Beglov and B. Roux, J. Chem. Phys. 100, 9050 (1994), \
+    doi:10.1063/1.466711";
+// Its hydrogens have a radius, unlike Jorgensen's.
+const CHARMM_TIP3P: &str = "Water model TIP3P of CHARMM: W. L. Jorgensen et al., J. Chem. Phys. 79, \
+    926 (1983), doi:10.1063/1.445869, and A. D. MacKerell et al., J. Phys. Chem. B 102, 3586 \
+    (1998), doi:10.1021/jp973084f";
 
 pub(super) const FORCE_FIELDS: [ForceField; 6] = [
     ForceField {
@@ -59,9 +180,12 @@ pub(super) const FORCE_FIELDS: [ForceField; 6] = [
         waters: &AMBER_WATERS,
         default_water: "tip3p",
         anions: &NEGATIVE,
-        citation: "Force field ff14SB: J. A. Maier et al., J. Chem. Theory Comput. 11, 3696 \
-            (2015), doi:10.1021/acs.jctc.5b00255",
-        lipids: Some(AMBER_LIPIDS),
+        parts: &[
+            (Matter::Protein, FF14SB),
+            (Matter::Dna, OL15),
+            (Matter::Rna, OL3),
+            (Matter::Lipid, LIPID17),
+        ],
     },
     ForceField {
         name: "amber19",
@@ -70,9 +194,12 @@ pub(super) const FORCE_FIELDS: [ForceField; 6] = [
         waters: &AMBER_WATERS,
         default_water: "opc",
         anions: &NEGATIVE,
-        citation: "Force field ff19SB: C. Tian et al., J. Chem. Theory Comput. 16, 528 (2020), \
-            doi:10.1021/acs.jctc.9b00591",
-        lipids: Some(AMBER_LIPIDS),
+        parts: &[
+            (Matter::Protein, FF19SB),
+            (Matter::Dna, OL21),
+            (Matter::Rna, OL3),
+            (Matter::Lipid, LIPID21),
+        ],
     },
     ForceField {
         name: "amber14-ff15ipq",
@@ -81,9 +208,7 @@ pub(super) const FORCE_FIELDS: [ForceField; 6] = [
         waters: &AMBER_WATERS,
         default_water: "spce",
         anions: &NEGATIVE,
-        citation: "Force field ff15ipq: K. T. Debiec et al., J. Chem. Theory Comput. 12, 3926 \
-            (2016), doi:10.1021/acs.jctc.6b00567",
-        lipids: None,
+        parts: &[(Matter::Protein, FF15IPQ)],
     },
     // Its sodium and chloride are not those of the amber14 folder.
     ForceField {
@@ -93,9 +218,7 @@ pub(super) const FORCE_FIELDS: [ForceField; 6] = [
         waters: &FB15_WATERS,
         default_water: "tip3pfb",
         anions: &["Cl"],
-        citation: "Force field AMBER-FB15: L.-P. Wang et al., J. Phys. Chem. B 121, 4023 \
-            (2017), doi:10.1021/acs.jpcb.7b02320",
-        lipids: None,
+        parts: &[(Matter::Protein, FB15)],
     },
     ForceField {
         name: "charmm36",
@@ -104,9 +227,12 @@ pub(super) const FORCE_FIELDS: [ForceField; 6] = [
         waters: &CHARMM_WATERS,
         default_water: "tip3p",
         anions: &["Cl"],
-        citation: "Force field CHARMM36: R. B. Best et al., J. Chem. Theory Comput. 8, 3257 \
-            (2012), doi:10.1021/ct300400x",
-        lipids: Some(CHARMM_LIPIDS),
+        parts: &[
+            (Matter::Protein, CHARMM36),
+            (Matter::Dna, CHARMM_DNA),
+            (Matter::Rna, CHARMM_RNA),
+            (Matter::Lipid, CHARMM_LIPIDS),
+        ],
     },
     ForceField {
         name: "charmm36_2024",
@@ -115,9 +241,12 @@ pub(super) const FORCE_FIELDS: [ForceField; 6] = [
         waters: &CHARMM_WATERS,
         default_water: "tip3p",
         anions: &["Cl"],
-        citation: "Force field CHARMM36m: J. Huang et al., Nat. Methods 14, 71 (2017), \
-            doi:10.1038/nmeth.4067",
-        lipids: Some(CHARMM_LIPIDS),
+        parts: &[
+            (Matter::Protein, CHARMM36M),
+            (Matter::Dna, CHARMM_DNA),
+            (Matter::Rna, CHARMM_RNA),
+            (Matter::Lipid, CHARMM_LIPIDS),
+        ],
     },
 ];
 
@@ -147,7 +276,7 @@ const CHARMM_WATERS: [WaterModel; 8] = [
 ];
 
 /// What to cite for a water model, whichever force field it is of.
-pub(super) fn citation_of_water(name: &str) -> Option<&'static str> {
+fn citation_of_water(name: &str) -> Option<&'static str> {
     Some(match name {
         "tip3p" => {
             "Water model TIP3P: W. L. Jorgensen et al., J. Chem. Phys. 79, 926 (1983), \
@@ -195,7 +324,8 @@ pub(super) fn citation_of_water(name: &str) -> Option<&'static str> {
 
 /// What to cite for ligands.
 pub(super) const GAFF: [&str; 2] = [
-    "Ligands by GAFF: J. Wang et al., J. Comput. Chem. 25, 1157 (2004), doi:10.1002/jcc.20035",
+    "Ligands by GAFF2: J. Wang et al., J. Comput. Chem. 25, 1157 (2004), doi:10.1002/jcc.20035; X. \
+     He et al., J. Chem. Phys. 153, 114502 (2020), doi:10.1063/5.0019056",
     "Charges by AM1-BCC: A. Jakalian et al., J. Comput. Chem. 23, 1623 (2002), \
      doi:10.1002/jcc.10128",
 ];
@@ -209,8 +339,37 @@ mod tests {
 
     #[test]
     fn there_is_something_to_cite_for_every_water_model() {
-        for water in FORCE_FIELDS.iter().flat_map(|force_field| force_field.waters) {
-            assert!(citation_of_water(water.name).is_some(), "{}", water.name);
+        for force_field in &FORCE_FIELDS {
+            for water in force_field.waters {
+                assert!(force_field.citation_of_water(water.name).is_some(), "{}", water.name);
+            }
         }
+    }
+
+    #[test]
+    fn of_a_force_field_what_is_there_alone_is_cited() {
+        let cited = |name: &str, contents: &[Matter]| -> Vec<_> {
+            let of: Vec<_> = named(name).unwrap().citations(&Contents(contents.to_vec())).collect();
+            of.iter().filter_map(|text| text.split_once(':')).map(|(what, _)| what).collect()
+        };
+        assert_eq!(
+            cited("amber14", &[Matter::Protein, Matter::Ion]),
+            ["Force field ff14SB of proteins"]
+        );
+        assert_eq!(
+            cited("amber14", &[Matter::Dna, Matter::Rna]),
+            ["Force field OL15 of DNA", "Force field OL3 of RNA"]
+        );
+        assert_eq!(cited("charmm36_2024", &[Matter::Lipid]), ["Force field CHARMM36 of lipids"]);
+        assert!(cited("amberfb15", &[]).is_empty());
+    }
+
+    #[test]
+    fn ions_are_those_that_were_made_for_their_water() {
+        let ions = |name: &str, water: &str| named(name).unwrap().citation_of_ions(water);
+        assert_eq!(ions("amber14", "tip3p"), Some(AMBER_IONS));
+        assert_eq!(ions("amber19", "opc"), Some(OPC_IONS));
+        assert_eq!(ions("charmm36", "tip3p"), Some(CHARMM_IONS));
+        assert_eq!(ions("amberfb15", "tip3pfb"), None);
     }
 }

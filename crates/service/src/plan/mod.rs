@@ -5,7 +5,7 @@ pub(crate) mod analyze;
 pub(crate) mod build;
 pub(crate) mod defaults;
 pub(crate) mod estimate;
-mod force_field;
+pub(crate) mod force_field;
 pub(crate) mod simulate;
 mod solute;
 pub(crate) mod topology;

@@ -21,6 +21,7 @@ use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
 use crate::objects::{Key, May, Objects, ask};
 use crate::plan::build::{BuildPlan, InputFile};
 use crate::plan::defaults::document_version;
+use crate::plan::force_field::Contents;
 use crate::plan::simulate::DefaultMasks;
 use crate::record::{Kind, Status, Task};
 use crate::runner::cited::cited;
@@ -113,7 +114,7 @@ pub(super) fn collect(
         outcome.default_masks = Some(masks);
     }
     let methods = methods(app, row, &outcome)?;
-    outcome.citations = Some(citations(app, row, &methods)?);
+    outcome.citations = Some(citations(app, row, &outcome, &methods)?);
     let layout = lay_out(app, row, status, &outcome, &methods, &may)?;
     Ok((outcome, layout))
 }
@@ -134,12 +135,17 @@ fn keep_inputs(row: &Task, from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What to cite for what a task has come to: of a job, the simulation and then its system; of an
-/// analysis nothing, its tables have their definitions.
-fn citations(app: &App, row: &Task, methods: &[Value]) -> Result<Vec<String>> {
+/// What to cite for what a task has come to: of a system what it was really made of; of a job, the
+/// simulation and then its system; of an analysis nothing, its tables have their definitions.
+fn citations(app: &App, row: &Task, outcome: &Outcome, methods: &[Value]) -> Result<Vec<String>> {
     let owned = |cited: Vec<&str>| cited.into_iter().map(str::to_owned).collect::<Vec<_>>();
     Ok(match row.kind {
-        Kind::System => owned(serde_json::from_str::<BuildPlan>(&row.parameters)?.citations()),
+        Kind::System => {
+            let Some(summary) = &outcome.summary else { return Ok(Vec::new()) };
+            let built = app.systems.read(&app.objects, &row.id).context(Unusable)?;
+            let contents = Contents::of(&built, &summary.molecules);
+            owned(serde_json::from_str::<BuildPlan>(&row.parameters)?.citations(&contents))
+        }
         Kind::Job => {
             let mut cited = owned(cited(methods));
             let system = row.parent.as_deref().context("a job without a system")?;

@@ -88,8 +88,9 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
     assert_eq!(summary.molecules["protein"], 1);
     assert!(summary.molecules.contains_key("K") && !summary.molecules.contains_key("NA"));
     assert!(summary.net_charge.get().abs() < 1e-3);
-    assert_eq!(system.citations.len(), 2, "{:?}", system.citations);
-    for (citation, part) in system.citations.iter().zip(["ff14SB", "TIP3P"]) {
+    // Nothing for DNA, RNA and lipids, of which the force field has parameters too.
+    assert_eq!(system.citations.len(), 3, "{:?}", system.citations);
+    for (citation, part) in system.citations.iter().zip(["ff14SB", "TIP3P", "Ions"]) {
         assert!(citation.contains(part) && citation.contains("doi:10."), "{citation}");
     }
 
