@@ -7,7 +7,23 @@ const ENTRIES: &str = include_str!("references.bib");
 /// What the entries of a run are written to, beside its report.
 pub(super) const FILE: &str = "references.bib";
 
-/// The entries of these citations, in their order; one that is not known here, of a later version
+/// The program that made the run, for people.
+pub(super) const SOFTWARE: &str = concat!(
+    "Workflow molbox: the molbox authors, molbox ",
+    env!("CARGO_PKG_VERSION"),
+    " (software)"
+);
+/// The same for BibTeX, of which old styles know no software.
+const ENTRY: &str = concat!(
+    "@misc{molbox,\n  author = {{The molbox authors}},\n  title = {molbox},\n  \
+     howpublished = {Computer software},\n  version = {",
+    env!("CARGO_PKG_VERSION"),
+    "},\n  note = {Version ",
+    env!("CARGO_PKG_VERSION"),
+    "}\n}\n"
+);
+
+/// The entries of these citations, in their order, and of this program; one that is not known here, of a later version
 /// of the service, has what the service has said.
 pub(super) fn bibtex(citations: &[String]) -> String {
     let mut text = String::new();
@@ -25,6 +41,7 @@ pub(super) fn bibtex(citations: &[String]) -> String {
             text.push('\n');
         }
     }
+    text.push_str(ENTRY);
     text
 }
 
@@ -123,6 +140,21 @@ mod tests {
              \\& \\textbackslash{}input\\textbraceleft{}/etc/passwd\\textbraceright{} \
              \\$x\\textasciicircum{}2\\$\\textasciitilde{}\\#, \
              doi:10.1/a\\textbraceright{}\\textbackslash{}input\\textbraceleft{}x}\n}\n\n";
-        assert_eq!(bibtex(&[said]), expected);
+        let text = bibtex(&[said]);
+        assert_eq!(text.strip_suffix(ENTRY), Some(expected));
+    }
+
+    #[test]
+    fn the_program_is_cited_as_its_own_file_says() {
+        let said = include_str!("../../../../../CITATION.cff");
+        for line in ["title: molbox\n", "  - name: The molbox authors\n"] {
+            assert!(said.contains(line), "{line}");
+        }
+        let text = bibtex(&[]);
+        let version = format!("version = {{{}}}", env!("CARGO_PKG_VERSION"));
+        for part in ["title = {molbox}", "author = {{The molbox authors}}", &version] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
     }
 }

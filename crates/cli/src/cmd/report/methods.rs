@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use molbox::run::Run;
-use molbox::workflow::types::{JobRecord, JobSettings, SystemRecord};
+use molbox::workflow::types::{JobRecord, JobSettings, SystemRecord, SystemSummary};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -112,6 +112,28 @@ struct Manifest {
     molboxd: String,
     versions: BTreeMap<String, String>,
     settings: Settings,
+    parameters: Parameters,
+    citations: Vec<String>,
+}
+
+/// What the service made of the request for a system.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    force_field: Files,
+    water: Water,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Files {
+    files: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Water {
+    file: Option<String>,
 }
 
 /// Shape of the box of every membrane.
@@ -227,23 +249,16 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> Markdown {
         said.push(md!("It was placed in a bilayer of {}.", lipid));
     }
     let Some(summary) = &system.summary else { return joined(&said, " ") };
-    said.push(md!("Force field: {}; water model: {}.", summary.force_field, summary.water_type));
-    // What was chosen, or is the default, of a membrane's box is not what it became.
-    let shape = settings.membrane.as_ref().map(|_| RECTANGULAR.to_owned());
-    let shape = shape.or_else(|| settings.box_shape.clone());
-    if let (Some(shape), Some(padding)) = (shape, settings.minimum_padding) {
-        said.push(md!(
-            "The periodic box ({}) reaches at least {} nm beyond the solute.",
-            shape,
-            padding
-        ));
-    }
+    said.push(interactions(summary, built));
+    said.extend(of_box(summary, settings));
     if let (Some(ions), Some(concentration)) = (&settings.ions, settings.concentration) {
         said.push(md!(
-            "Water and {} were added, ions to neutralise the system and {} mol/L beyond that.",
+            "Water and {} were added, ions to neutralise the system and, as was asked for, {} mol/L \
+             beyond that.",
             ions,
             concentration
         ));
+        said.extend(salt(summary, ions));
     }
     let molecules: Vec<Markdown> =
         summary.molecules.iter().map(|(name, count)| md!("{} {}", count, name)).collect();
@@ -259,6 +274,101 @@ fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> Markdown {
     said.push(md!("Seed of the build: {}.", summary.seed));
     joined(&said, " ")
 }
+
+/// The force fields by the names under which they were published, of what the system has of each.
+fn interactions(summary: &SystemSummary, built: &Manifest) -> Markdown {
+    let mut text = md!("Force field: {}; water model: {}", summary.force_field, summary.water_type);
+    let files = built.parameters.force_field.files.iter().chain(&built.parameters.water.file);
+    let files: Vec<Markdown> = files.map(|file| code(file)).collect();
+    if !files.is_empty() {
+        text.push(md!(", of OpenMM's {}", listed(&files)));
+    }
+    let cited = built.citations.iter().filter_map(|citation| citation.split_once(": "));
+    let cited: Vec<Markdown> = cited.map(|(what, article)| md!("{} ({})", what, article)).collect();
+    if !cited.is_empty() {
+        text.push(md!(". That is: {}", joined(&cited, "; ")));
+    }
+    md!("{}.", text)
+}
+
+/// The periodic box as it was built.
+fn of_box(summary: &SystemSummary, settings: &Settings) -> Option<Markdown> {
+    let mut said = Vec::new();
+    // What was chosen, or is the default, of a membrane's box is not what it became.
+    let shape = settings.membrane.as_ref().map(|_| RECTANGULAR.to_owned());
+    let shape = shape.or_else(|| settings.box_shape.clone());
+    if let (Some(shape), Some(padding)) = (shape, settings.minimum_padding) {
+        said.push(md!(
+            "The periodic box ({}) reaches at least {} nm beyond the solute.",
+            shape,
+            padding
+        ));
+    }
+    if let Some((lengths, angles)) = edges(summary) {
+        said.push(md!(
+            "Its edges are {} nm, with angles of {}°, as it was built.",
+            joined(&lengths.map(|length| format!("{length:.3}")), ", "),
+            joined(&angles.map(|angle| format!("{angle:.2}")), ", ")
+        ));
+    }
+    (!said.is_empty()).then(|| joined(&said, " "))
+}
+
+/// Lengths of the edges of a box, in nm, and the angles between b and c, c and a, a and b, in
+/// degrees.
+fn edges(summary: &SystemSummary) -> Option<([f64; 3], [f64; 3])> {
+    let mut vectors = [[0.0; 3]; 3];
+    if summary.box_vectors.len() != 3 {
+        return None;
+    }
+    for (vector, row) in vectors.iter_mut().zip(&summary.box_vectors) {
+        let row: Vec<f64> = row.iter().map(|length| length.get()).collect();
+        *vector = row.try_into().ok()?;
+    }
+    let dot = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let lengths = vectors.map(|vector| dot(vector, vector).sqrt());
+    if lengths.contains(&0.0) {
+        return None;
+    }
+    let angle = |i: usize, j: usize| {
+        (dot(vectors[i], vectors[j]) / (lengths[i] * lengths[j]))
+            .clamp(-1.0, 1.0)
+            .acos()
+            .to_degrees()
+    };
+    Some((lengths, [angle(1, 2), angle(2, 0), angle(0, 1)]))
+}
+
+/// How much salt there is, in pairs of ions: what was asked for is rounded to whole ions, and
+/// concentrations by water and by volume are not the same.
+fn salt(summary: &SystemSummary, ions: &str) -> Option<Markdown> {
+    let second = ions.char_indices().skip(1).find(|(_, c)| c.is_ascii_uppercase())?.0;
+    let (positive, negative) = ions.split_at(second);
+    let [positive, negative] = [positive, negative].map(str::to_uppercase);
+    let count = |name: &str| summary.molecules.get(name).copied().unwrap_or(0);
+    let water = count("water");
+    let pairs = count(&positive).min(count(&negative));
+    if water == 0 {
+        return None;
+    }
+    Some(md!(
+        "There are {} {} and {} {}, that is {} in {} of water: {} mol/kg of water, and {} mol/L of the \
+         box as it was built.",
+        count(&positive),
+        positive,
+        count(&negative),
+        negative,
+        counted(pairs, "pair"),
+        counted(water, "molecule"),
+        format!("{:.3}", pairs as f64 / (water as f64 * WATER_KG_PER_MOL)),
+        format!("{:.3}", pairs as f64 / (summary.volume.get() * PER_NM3_OF_A_MOLAR))
+    ))
+}
+
+/// Mass of a mole of water.
+const WATER_KG_PER_MOL: f64 = 0.018_015_3;
+/// Molecules in a cubic nanometre at 1 mol/L.
+const PER_NM3_OF_A_MOLAR: f64 = 0.602_214_076;
 
 fn of_minimisation(jobs: &[&JobRecord]) -> Markdown {
     let minimised =
@@ -628,6 +738,12 @@ mod tests {
 
     /// The sentences on a system that was built with these settings, by some programs.
     fn said_of(settings: Value) -> String {
+        let versions = json!({"openmm": "8.6", "pdbfixer": "1.12"});
+        said_by(json!({ "settings": settings, "versions": versions }))
+    }
+
+    /// The same of a system's manifest.
+    fn said_by(manifest: Value) -> String {
         let record = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
         let system =
             record(include_str!("../../../../../openapi/examples/system_view.200.succeeded.json"));
@@ -637,10 +753,47 @@ mod tests {
         }))
         .unwrap();
         let system: SystemRecord = serde_json::from_value(system).unwrap();
-        let versions = json!({"openmm": "8.6", "pdbfixer": "1.12"});
-        let built =
-            serde_json::from_value(json!({ "settings": settings, "versions": versions })).unwrap();
+        let built = serde_json::from_value(manifest).unwrap();
         of_system(&run, &system, &built).to_string()
+    }
+
+    #[test]
+    fn force_fields_have_the_names_of_their_articles() {
+        let text = said_by(json!({
+            "parameters": {
+                "force_field": {"files": ["amber14-all.xml"]},
+                "water": {"file": "amber14/tip3p.xml"},
+            },
+            "citations": [
+                "Force field ff14SB of proteins: J. A. Maier et al. (2015), doi:10.1021/x",
+                "Ions: I. S. Joung and T. E. Cheatham (2008), doi:10.1021/y",
+            ],
+        }));
+        assert!(
+            text.contains(
+                "Force field: amber14; water model: tip3p, of OpenMM's `amber14-all.xml` and \
+                 `amber14/tip3p.xml`. That is: Force field ff14SB of proteins (J. A. Maier et al. \
+                 (2015), doi:10.1021/x); Ions (I. S. Joung and T. E. Cheatham (2008), \
+                 doi:10.1021/y)."
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn salt_is_what_was_placed_and_a_box_has_its_edges() {
+        let text = said_of(json!({
+            "ions": "NaCl", "concentration": 0.15, "box_shape": "cube", "minimum_padding": 1.0,
+        }));
+        for part in [
+            "as was asked for, 0.15 mol/L beyond that. There are 7 NA and 9 CL, that is 7 pairs in \
+             2411 molecules of water: 0.161 mol/kg of water, and 0.137 mol/L of the box",
+            "Its edges are 4.938, 4.938, 4.938 nm, with angles of 60.00, 60.00, 90.00°, as it was built.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let of_another_salt = said_of(json!({"ions": "KBr", "concentration": 0.15}));
+        assert!(of_another_salt.contains("There are 0 K and 0 BR, that is 0 pairs"));
     }
 
     #[test]

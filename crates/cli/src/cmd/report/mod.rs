@@ -120,7 +120,7 @@ impl<'a> Report<'a> {
         for reference in &report.citations {
             text.push(md!("- {}\n", reference));
         }
-        text.push(md!("- Workflow: molbox {}\n", env!("CARGO_PKG_VERSION")));
+        text.push(md!("- {}\n", cite::SOFTWARE));
         text.push(md!("\nFor BibTeX: {}\n", link(cite::FILE, cite::FILE)));
         for (index, result) in results.iter().enumerate() {
             if let Some(bundle) = &result.bundle {
