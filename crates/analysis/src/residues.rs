@@ -4,6 +4,7 @@ use crate::read::{Frame, Series};
 use crate::secondary::SecondaryStructure;
 use crate::setup::Setup;
 use crate::table::{Table, Values};
+use crate::topology::Residue;
 use crate::{AtomSet, Group, Topology};
 
 /// Kinds of tables whose rows are residues or pairs of them, and that are drawn along residues.
@@ -32,6 +33,8 @@ pub struct AxisResidue {
     pub number: usize,
     /// Chain, name and number of the file, as in tables.
     pub label: String,
+    /// Its number in the file, with its insertion code.
+    pub in_file: String,
     /// Identifier of its chain.
     pub chain: String,
     /// Its secondary structure.
@@ -94,11 +97,16 @@ impl ResidueAxis {
 
 fn residues(topology: &Topology, folds: &[Fold]) -> Vec<AxisResidue> {
     let all = (0..topology.n_residues()).filter(|residue| !topology.is_water(*residue));
-    let residues = all.map(|residue| AxisResidue {
-        number: residue + 1,
-        label: topology.residue_label(residue),
-        chain: topology.chain_id(topology.residue(residue).chain).to_owned(),
-        fold: folds[residue],
+    let residues = all.map(|residue| {
+        let Residue { number, insertion_code, chain, .. } = topology.residue(residue);
+        let code = insertion_code.map_or(String::new(), String::from);
+        AxisResidue {
+            number: residue + 1,
+            label: topology.residue_label(residue),
+            in_file: format!("{number}{code}"),
+            chain: topology.chain_id(chain).to_owned(),
+            fold: folds[residue],
+        }
     });
     residues.collect()
 }

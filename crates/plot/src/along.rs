@@ -2,6 +2,8 @@
 
 use molbox_analysis::{AxisResidue, ResidueAxis, Table, Values};
 
+use crate::places::names;
+use crate::table::{RESIDUE_NUMBER, places_of};
 use crate::{Figure, Track};
 
 /// Rows of chains above a figure at most; with more there are none.
@@ -12,16 +14,16 @@ impl Figure {
     /// residues.
     pub fn along(table: &Table, axis: &ResidueAxis) -> Option<Self> {
         let mut figure = Self::of(table)?;
+        let within = |(low, high): (f64, f64)| {
+            let is_shown =
+                move |residue: &&AxisResidue| (low..=high).contains(&(residue.number as f64));
+            axis.residues.iter().filter(is_shown)
+        };
         let tracks = match table.kind {
-            "rmsf" | "rmsf_by_residue" if figure.x_label == "residue number" => {
-                by_chain(table, axis)
-            }
-            "contacts" | "native_contacts" => figure.map.as_ref().and_then(|map| {
-                let shown = |residue: &&AxisResidue| {
-                    let at = residue.number as f64;
-                    map.x.0 < at && at < map.x.1
-                };
-                let shown = axis.residues.iter().filter(shown);
+            "rmsf" | "rmsf_by_residue" if figure.x_label == RESIDUE_NUMBER => by_chain(table, axis),
+            "contacts" | "native_contacts" => figure.map.as_mut().and_then(|map| {
+                let shown = within(map.x);
+                map.names = names(shown.clone());
                 shown_alone(Track::of(shown.map(|residue| (residue.number as i64, residue))))
             }),
             "secondary_structure" | "surface_area" => {
@@ -30,6 +32,7 @@ impl Figure {
                 let (low, high) = points.fold((f64::INFINITY, f64::NEG_INFINITY), |range, at| {
                     (at.min(range.0), at.max(range.1))
                 });
+                figure.x_names = names(within((low, high)));
                 let is_shown = |number: &&i64| (low..=high).contains(&(**number as f64));
                 let numbers: Vec<i64> = measured(table).iter().filter(is_shown).copied().collect();
                 shown_alone(through_system(&numbers, axis))
@@ -38,6 +41,7 @@ impl Figure {
         };
         if let Some(states) = &mut figure.states {
             states.track = through_system(&table.residues, axis);
+            states.y_names = names(within(states.y));
         }
         let tracks = tracks.unwrap_or_default();
         let has_folds = tracks.iter().any(|track| !track.folds.is_empty());
@@ -71,7 +75,7 @@ fn through_system(numbers: &[i64], axis: &ResidueAxis) -> Track {
 /// A row for each chain of a table of fluctuations.
 fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
     let Values::Texts(labels) = &table.column("name")?.values else { return None };
-    let Values::Integers(numbers) = &table.column("residue_number")?.values else { return None };
+    let places = places_of(table)?.of_rows;
     // Through the whole system; of atoms there are labels alone.
     let of_system = match table.column("residue").map(|column| &column.values) {
         Some(Values::Integers(of_system)) => Some(of_system),
@@ -81,11 +85,11 @@ fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
         Some(Values::Integers(molecules)) => Some(molecules),
         _ => None,
     };
-    let rows = labels.iter().zip(numbers).enumerate();
+    let rows = labels.iter().zip(places).enumerate();
     Track::by_chain(
-        rows.map(|(row, (label, number))| PlacedResidue {
+        rows.map(|(row, (label, place))| PlacedResidue {
             label,
-            number: *number,
+            place,
             of_system: of_system.map(|of_system| of_system[row]),
             molecule: molecules.map(|molecules| molecules[row]),
         }),
@@ -98,8 +102,8 @@ fn by_chain(table: &Table, axis: &ResidueAxis) -> Option<Vec<Track>> {
 pub struct PlacedResidue<'a> {
     /// Chain, name and number of the file; what is after `@` is not looked at.
     pub label: &'a str,
-    /// Number of the file.
-    pub number: i64,
+    /// [Where it is](crate::ResiduePlaces) on the axis.
+    pub place: i64,
     /// Number through the whole system, which copies of a chain do not share as they may labels.
     pub of_system: Option<i64>,
     /// Its molecule, where several have residues of the same label.
@@ -110,8 +114,8 @@ pub struct PlacedResidue<'a> {
 type Part<'a> = (&'a str, Option<i64>);
 
 impl Track {
-    /// A row for each chain, by the numbers that residues have in the file; none where residues
-    /// cannot be told apart or are not on the axis, and where nothing is folded.
+    /// A row for each chain, by the places that residues have; none where residues cannot be told
+    /// apart or are not on the axis, and where nothing is folded.
     pub fn by_chain<'a>(
         placed: impl Iterator<Item = PlacedResidue<'a>>,
         axis: &ResidueAxis,
@@ -122,7 +126,7 @@ impl Track {
         let mut residues = axis.residues.iter();
         let mut chains: Vec<(Part<'_>, Vec<(i64, &AxisResidue)>)> = Vec::new();
         let mut last = None;
-        for PlacedResidue { label, number, of_system, molecule } in placed {
+        for PlacedResidue { label, place, of_system, molecule } in placed {
             if of_system.is_none() && is_ambiguous {
                 return None;
             }
@@ -138,8 +142,8 @@ impl Track {
             })?;
             let part = (residue.chain.as_str(), molecule);
             match chains.iter_mut().find(|(known, _)| *known == part) {
-                Some((_, of_chain)) => of_chain.push((number, residue)),
-                None => chains.push((part, vec![(number, residue)])),
+                Some((_, of_chain)) => of_chain.push((place, residue)),
+                None => chains.push((part, vec![(place, residue)])),
             }
         }
         if chains.len() > MAX_TRACKS {

@@ -1,6 +1,6 @@
 //! What a figure shows: panels of lines over one horizontal axis, or a map.
 
-use crate::{Map, States, Track};
+use crate::{Map, Named, States, Track};
 
 /// How wide a figure is: as the columns of journals are. Texts have the same size in both, 7 to
 /// 10 pt in print.
@@ -40,6 +40,9 @@ pub struct Figure {
     pub x_is_whole: bool,
     /// Whether it counts days from 1970-01-01, which are written as dates.
     pub x_is_date: bool,
+    /// What places on the horizontal axis are called, ascending; of a count without any it is the
+    /// number.
+    pub x_names: Vec<Named>,
     /// The panels from top to bottom.
     pub panels: Vec<Panel>,
     /// The colours of lines in their order, `#rrggbb`, and of states; without any they are those of

@@ -8,7 +8,7 @@ use crate::envelope::envelope;
 use crate::map::{Grid, LEVELS};
 use crate::text::{shortened, titled, width, wrapped};
 use crate::ticks::{Ticks, power};
-use crate::{Band, Figure, Map, Panel, States, Stretch, Track, Width};
+use crate::{Band, Figure, Map, Named, Panel, States, Stretch, Track, Width};
 
 /// Units of length of a figure in print, as many as make the smallest text 7 pt high.
 const UNITS_PER_MM: f64 = 1000.0 / 183.0;
@@ -32,6 +32,8 @@ const SCALE_WIDTH: f64 = 22.0;
 const BEFORE_SCALE: f64 = 26.0;
 /// From one tick to the next, about.
 const TICK_SPACING: [f64; 2] = [90.0, 50.0];
+/// The same of ticks with names along the horizontal axis: of few residues, one in ninety said little.
+const NAME_SPACING: f64 = 60.0;
 /// What a line leaves free above and below, as a part of its range.
 const PADDING: f64 = 0.06;
 /// Part of a value below which differences are noise of its last digits, so that the line is flat.
@@ -186,13 +188,17 @@ impl Layout {
 
     fn of_map(figure: &Figure, map: &Map) -> Self {
         let right = right_of(figure);
-        let y_axis = |side| exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, side);
+        let y_axis = |side| {
+            let axis = exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, side);
+            axis.named(&map.names, side, false)
+        };
         let left = left_of(1, y_axis(MAP).widest());
         let scale = exact_axis(map.range(), &map.label, &map.unit, false, MAP);
         let before_scale = before_scale(figure);
         let beside = before_scale + SCALE_WIDTH + TICK + 4.0 + scale.widest() + 10.0 + LABEL;
         let side = MAP.min(right - left - beside);
-        let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, side);
+        let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, side)
+            .named(&map.names, side, true);
         let mut sheet = Sheet { shapes: Vec::new(), left, right, n_lines: 1, y: MARGIN };
         sheet.titles(figure);
         sheet.map(figure, map, side, &x_axis, &y_axis(side));
@@ -637,6 +643,26 @@ impl Axis {
         self.ticks.labels.iter().map(|label| width(label, SMALL)).fold(0.0, f64::max)
     }
 
+    /// The same with ticks at places that have names, where any have, on an axis that is so long.
+    fn named(self, names: &[Named], room: f64, is_level: bool) -> Self {
+        if names.is_empty() {
+            return self;
+        }
+        let (low, high) = (self.range.start(), self.range.end());
+        let ticks_of = |most: usize| {
+            let shown = names.iter().filter(|(at, _)| self.range.contains(&(*at as f64)));
+            let widest = shown.map(|(_, name)| width(name, SMALL)).fold(0.0, f64::max);
+            let apart = if is_level { 1.3 * widest } else { 1.5 * SMALL };
+            Ticks::of_names(&self.range, names, most, apart / room * (high - low))
+        };
+        let spacing = if is_level { NAME_SPACING } else { TICK_SPACING[1] };
+        let most = (room / spacing) as usize;
+        let mut fewer = (2..=most).rev().map(ticks_of);
+        let fits = |ticks: &Ticks| !is_level || labels_fit(ticks, room);
+        let ticks = fewer.find(fits).unwrap_or_else(|| ticks_of(1));
+        Self { ticks, ..self }
+    }
+
     /// Where a value is on an axis that starts here and is so long.
     fn place(&self, value: f64, start: f64, length: f64) -> f64 {
         let low = self.range.start();
@@ -723,13 +749,15 @@ fn x_axis(figure: &Figure, room: f64) -> Axis {
     let most = (room / TICK_SPACING[0]) as usize;
     let mut fewer = (2..=most).rev().map(ticks_of);
     let ticks = fewer.find(|ticks| labels_fit(ticks, room)).unwrap_or_else(|| ticks_of(1));
-    Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks }
+    let axis = Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks };
+    axis.named(&figure.x_names, room, true)
 }
 
-fn states_axis(States { y: (low, high), y_label, .. }: &States) -> Axis {
+fn states_axis(States { y: (low, high), y_label, y_names, .. }: &States) -> Axis {
     let range = *low..=*high;
     let ticks = Ticks::of(&range, (STATES / TICK_SPACING[1]) as usize, true);
-    Axis { label: label(y_label, "", ticks.exponent), range, ticks }
+    let axis = Axis { label: label(y_label, "", ticks.exponent), range, ticks };
+    axis.named(y_names, STATES, false)
 }
 
 /// An axis from here to there, without room on the sides.

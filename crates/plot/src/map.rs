@@ -1,5 +1,7 @@
 //! Maps: a value for each cell of a grid, as a colour.
 
+use crate::Named;
+
 /// A map, drawn in place of panels.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
@@ -13,6 +15,8 @@ pub struct Map {
     pub y_unit: String,
     /// Whether both axes are counted, so that there is nothing between whole numbers.
     pub is_whole: bool,
+    /// What places on both axes are called, ascending; of a count without any it is the number.
+    pub names: Vec<Named>,
     /// What the colours show.
     pub label: String,
     /// Its unit, if it has one.

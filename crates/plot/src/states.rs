@@ -1,7 +1,7 @@
 //! Maps of states, a colour for each, over the horizontal axis of the panels below.
 
-use crate::Track;
 use crate::map::Grid;
+use crate::{Named, Track};
 
 /// Columns and rows of cells at most; more would be smaller than what can be seen.
 pub(crate) const MOST_CELLS: [usize; 2] = [360, 240];
@@ -15,6 +15,8 @@ pub struct States {
     pub y: (f64, f64),
     /// What the vertical axis shows, which is counted.
     pub y_label: String,
+    /// What places along it are called, ascending; without any it is the number.
+    pub y_names: Vec<Named>,
     /// Cells of a row.
     pub n_columns: usize,
     /// The state of each cell, by its place among the colours, row by row from below; one without

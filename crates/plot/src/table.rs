@@ -6,7 +6,7 @@ use molbox_analysis::{Column, Table, TableGroup, Values};
 
 use crate::layout::{COLORS, FOLDS};
 use crate::states::{MOST_CELLS, Tally};
-use crate::{Figure, Line, Map, Panel, States, Track};
+use crate::{Figure, Line, Map, Panel, ResiduePlaces, States, Track};
 
 /// Lines of a panel; with more the colours repeat.
 const MAX_LINES: usize = 7;
@@ -163,6 +163,7 @@ fn states(table: &Table, along: &[f64]) -> Option<States> {
         x: (along[0] - 0.5 * width, along[along.len() - 1] + 0.5 * width),
         y: (first as f64 - 0.5, last as f64 + 0.5),
         y_label: "residue".to_owned(),
+        y_names: Vec::new(),
         n_columns,
         values: tally.most_frequent(),
         track: Track::default(),
@@ -300,6 +301,7 @@ fn pairwise(table: &Table) -> Option<Figure> {
         y_label: "frame".to_owned(),
         y_unit: String::new(),
         is_whole: true,
+        names: Vec::new(),
         label: "RMSD".to_owned(),
         unit: "Å".to_owned(),
         n_columns: n,
@@ -336,6 +338,7 @@ fn angles(table: &Table, columns: [&str; 2], labels: [&str; 2]) -> Option<Figure
         y_label: labels[1].to_owned(),
         y_unit: "°".to_owned(),
         is_whole: true,
+        names: Vec::new(),
         label: "of all residues and frames".to_owned(),
         unit: "%".to_owned(),
         n_columns: ANGLE_BINS,
@@ -402,6 +405,7 @@ fn residue_pairs(table: &Table, column: &str, label: &str) -> Option<Figure> {
         y_label: "residue".to_owned(),
         y_unit: String::new(),
         is_whole: true,
+        names: Vec::new(),
         label: label.to_owned(),
         unit: String::new(),
         n_columns: n,
@@ -592,7 +596,6 @@ pub(crate) fn in_time_unit(mut times: impl Iterator<Item = f64>) -> (&'static st
 fn fluctuations(table: &Table) -> Option<Figure> {
     let values = table.numbers("rmsf_angstrom")?;
     let chains = texts(table.column("chain")?)?;
-    let residues = numbers(table.column("residue_number")?)?;
     let labels = texts(table.column("name")?)?;
     // By label, since the number leaves out the insertion code.
     let n_residues =
@@ -601,9 +604,14 @@ fn fluctuations(table: &Table) -> Option<Figure> {
     if has_several && n_residues >= FEW_RESIDUES {
         return None;
     }
-    let along = if has_several { numbers(table.column("atom")?)? } else { residues };
     let molecules = molecules(table, labels);
     let parts: Vec<Part<'_>> = chains.iter().map(String::as_str).zip(molecules).collect();
+    let (along, x_names) = if has_several {
+        (numbers(table.column("atom")?)?, Vec::new())
+    } else {
+        let ResiduePlaces { of_rows, names } = places_of(table)?;
+        (of_rows.into_iter().map(|place| place as f64).collect(), names)
+    };
     let mut lines: Vec<(Part<'_>, Vec<(f64, f64)>)> = Vec::new();
     for (n, point) in along.iter().copied().zip(values.iter().copied()).enumerate() {
         match lines.iter_mut().find(|(part, _)| *part == parts[n]) {
@@ -633,12 +641,26 @@ fn fluctuations(table: &Table) -> Option<Figure> {
     Some(Figure {
         title: title(table),
         subtitle,
-        x_label: if has_several { "atom number" } else { "residue number" }.to_owned(),
+        x_label: if has_several { "atom number" } else { RESIDUE_NUMBER }.to_owned(),
         x_unit: String::new(),
         x_is_whole: true,
+        x_names,
         panels,
         ..Figure::default()
     })
+}
+
+/// What the axis of fluctuations of residues shows.
+pub(crate) const RESIDUE_NUMBER: &str = "residue number";
+
+/// The places of the rows of a table of fluctuations of residues.
+pub(crate) fn places_of(table: &Table) -> Option<ResiduePlaces> {
+    let chains = texts(table.column("chain")?)?;
+    let labels = texts(table.column("name")?)?;
+    let Values::Integers(numbers) = &table.column("residue_number")?.values else { return None };
+    let parts = chains.iter().map(String::as_str).zip(molecules(table, labels));
+    let rows = parts.zip(labels).zip(numbers);
+    Some(ResiduePlaces::of(rows.map(|((part, label), number)| (part, label.as_str(), *number))))
 }
 
 /// A chain, and the molecule of it that a line is of.

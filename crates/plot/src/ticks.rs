@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use jiff::ToSpan as _;
 use jiff::civil::{Date, date};
 
+use crate::Named;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ticks {
     pub(crate) at: Vec<f64>,
@@ -32,6 +34,35 @@ impl Ticks {
         Self::at_multiples(range, step)
     }
 
+    /// Ticks at the places in a range that have names, at most so many: at all of them, or at those
+    /// whose number is a multiple of 1, 2 or 5 times a power of ten. None is nearer than `apart` to
+    /// the one before, as numbers of two chains are that meet.
+    pub(crate) fn of_names(
+        range: &RangeInclusive<f64>,
+        names: &[Named],
+        most: usize,
+        apart: f64,
+    ) -> Self {
+        let shown = names.iter().filter(|(at, _)| range.contains(&(*at as f64)));
+        let multiples_of = |step: i64| {
+            let is_one = move |name: &&Named| {
+                step == 1 || number_in(&name.1).is_some_and(|number| number % step == 0)
+            };
+            shown.clone().filter(is_one).collect::<Vec<_>>()
+        };
+        let steps = (0..9).flat_map(|power| [1, 2, 5].map(|n| n * 10_i64.pow(power)));
+        let found = steps.map(multiples_of).find(|ticks| ticks.len() <= most.max(1));
+        let mut ticks = Self { at: Vec::new(), labels: Vec::new(), exponent: 0 };
+        for (at, name) in found.unwrap_or_default() {
+            let at = *at as f64;
+            if ticks.at.last().is_none_or(|last| at - last >= apart) {
+                ticks.at.push(at);
+                ticks.labels.push(name.clone());
+            }
+        }
+        ticks
+    }
+
     /// At most so many intervals of a range of angles in degrees, at parts of a turn where it is
     /// wide enough for them.
     pub(crate) fn of_degrees(range: &RangeInclusive<f64>, n: usize) -> Self {
@@ -57,6 +88,12 @@ impl Ticks {
             at.iter().map(|tick| number(times(*tick, 10_f64.powi(-exponent)), decimals)).collect();
         Self { at, labels, exponent }
     }
+}
+
+/// The number at the end of a name, as of `A:52`; none of one with an insertion code.
+fn number_in(name: &str) -> Option<i64> {
+    let before = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    name[before.len()..].parse().ok()
 }
 
 impl Ticks {

@@ -74,8 +74,14 @@ fn one_atom_per_residue_is_drawn_over_residue_numbers_by_chain() {
     let lines = &figure.panels[0].lines;
     let names: Vec<_> = lines.iter().map(|line| line.name.as_deref()).collect();
     assert_eq!(names, [Some("chain A"), Some("chain B")]);
-    assert_eq!(lines[1].points, [(25.0, 2.0), (26.0, 2.1)]);
-    assert_eq!(lines[0].points[..3], [(17.0, 1.0), (18.0, 1.1), (18.0, 1.2)]);
+    // 18A has a place of its own, so that all after it are one farther, in both chains.
+    assert_eq!(lines[1].points, [(26.0, 2.0), (27.0, 2.1)]);
+    assert_eq!(lines[0].points[..3], [(17.0, 1.0), (18.0, 1.1), (19.0, 1.2)]);
+    let names = figure.x_names.iter().map(|(at, name)| (*at, name.as_str()));
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        [(17, "17"), (18, "18"), (19, "18A"), (26, "25"), (27, "26")]
+    );
     assert!(lines[0].points[3].1.is_nan(), "residues 19 to 24 are missing: {:?}", lines[0].points);
 }
 

@@ -48,6 +48,7 @@ fn axis() -> ResidueAxis {
     let residue = |(n, (chain, number, fold)): (usize, (&str, i64, Fold))| AxisResidue {
         number: n + 1,
         label: format!("{chain}:ALA{number}"),
+        in_file: number.to_string(),
         chain: chain.to_owned(),
         fold,
     };
@@ -128,12 +129,59 @@ fn each_chain_has_a_row_by_the_numbers_of_the_file() {
 }
 
 #[test]
+fn residues_that_insertion_codes_tell_apart_have_places_of_their_own() {
+    let labels = ["A:SER52", "A:PRO52A", "A:TYR53"];
+    let columns = vec![
+        integers("residue", (1..=3).collect()),
+        texts("name", labels.map(str::to_owned).to_vec()),
+        texts("chain", vec!["A".to_owned(); 3]),
+        integers("residue_number", vec![52, 52, 53]),
+        column("rmsf_angstrom", Values::Numbers(vec![1.0, 2.0, 3.0])),
+    ];
+    let residue = |(n, label): (usize, &str)| AxisResidue {
+        number: n + 1,
+        label: label.to_owned(),
+        in_file: label[5..].to_owned(),
+        chain: "A".to_owned(),
+        fold: Fold::Helix,
+    };
+    let axis = ResidueAxis {
+        residues: labels.into_iter().enumerate().map(residue).collect(),
+        origin: "the first analysed frame",
+    };
+    let figure = Figure::along(&table("rmsf_by_residue", columns), &axis).unwrap();
+    assert_eq!(figure.panels[0].lines[0].points, [(52.0, 1.0), (53.0, 2.0), (54.0, 3.0)]);
+    assert_eq!(figure.tracks[0].folds[0].range, (51.5, 54.5));
+    assert!(figure.svg().contains(">52A<"));
+}
+
+#[test]
+fn places_through_the_system_are_called_as_the_file_does_with_their_chains() {
+    let axis = axis();
+    let map = Figure::along(&contacts(), &axis).unwrap();
+    let svg = map.svg();
+    for name in [">A:12<", ">B:14<"] {
+        // Beside both sides.
+        assert_eq!(svg.matches(name).count(), 2, "{name}: {svg}");
+    }
+    let of_one = ResidueAxis { residues: axis.residues[..5].to_vec(), ..axis };
+    let areas = vec![
+        integers("residue", (1..=5).collect()),
+        texts("name", of_one.residues.iter().map(|it| it.label.clone()).collect()),
+        column("area_angstrom2", Values::Numbers(vec![1.0; 5])),
+    ];
+    let svg = Figure::along(&table("surface_area", areas), &of_one).unwrap().svg();
+    assert!(svg.contains(">15<") && !svg.contains(">A:15<"), "{svg}");
+}
+
+#[test]
 fn a_copy_of_a_chain_has_its_own_folds_where_labels_are_those_of_the_first() {
     let copies = [(1, Fold::Helix), (1, Fold::Strand)];
     let residues = copies.iter().flat_map(|(first, fold)| (0..4).map(move |n| (first + n, *fold)));
     let residue = |(n, (number, fold)): (usize, (i64, Fold))| AxisResidue {
         number: n + 1,
         label: format!(":ALA{number}"),
+        in_file: number.to_string(),
         chain: String::new(),
         fold,
     };

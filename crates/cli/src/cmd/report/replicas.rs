@@ -1,7 +1,7 @@
 //! Replicas over each other and beside each other: each is one independent value of a mean.
 
 use molbox_analysis::ResidueAxis;
-use molbox_plot::{Band, Figure, Line, Panel, PlacedResidue, Track};
+use molbox_plot::{Band, Figure, Line, Panel, PlacedResidue, ResiduePlaces, Track};
 
 use super::logged::Log;
 use super::markdown::{Markdown, md, row};
@@ -123,13 +123,15 @@ pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(St
         };
         let all: Vec<Option<Fluctuations>> = replicas.iter().map(same).collect();
         (all.iter().flatten().count() > 1).then(|| {
-            let measured = of_first.residues.iter().map(|residue| PlacedResidue {
-                label: &residue.label,
-                number: residue.number as i64,
-                of_system: residue.of_system,
-                molecule: residue.molecule,
-            });
-            let mut panels = chains(of_first, &all);
+            let ResiduePlaces { of_rows: places, names } = places(of_first);
+            let measured =
+                of_first.residues.iter().zip(&places).map(|(residue, place)| PlacedResidue {
+                    label: &residue.label,
+                    place: *place,
+                    of_system: residue.of_system,
+                    molecule: residue.molecule,
+                });
+            let mut panels = chains(of_first, &places, &all);
             let n_panels = panels.len();
             panels.truncate(MOST_PANELS);
             named_once(&mut panels);
@@ -144,6 +146,7 @@ pub(super) fn fluctuations(replicas: &[Analysis], axis: &ResidueAxis) -> Vec<(St
                 subtitle: of_first.title.clone() + &left_out,
                 x_label: "residue number".to_owned(),
                 x_is_whole: true,
+                x_names: names,
                 panels,
                 ..Figure::default()
             };
@@ -180,8 +183,17 @@ fn named_once(panels: &mut [Panel]) {
     }
 }
 
+/// The places of the residues, which are the same in all replicas.
+fn places(of: &Fluctuations) -> ResiduePlaces {
+    let rows = of.residues.iter().map(|residue| {
+        let Fluctuation { chain, molecule, label, number, .. } = residue;
+        ((chain.as_str(), *molecule), label.as_str(), *number as i64)
+    });
+    ResiduePlaces::of(rows)
+}
+
 /// A panel for each chain, or for each molecule where several are alike.
-fn chains(first: &Fluctuations, replicas: &[Option<Fluctuations>]) -> Vec<Panel> {
+fn chains(first: &Fluctuations, places: &[i64], replicas: &[Option<Fluctuations>]) -> Vec<Panel> {
     let mut parts: Vec<(&str, Option<i64>)> = Vec::new();
     for Fluctuation { chain, molecule, .. } in &first.residues {
         if !parts.contains(&(chain, *molecule)) {
@@ -197,22 +209,26 @@ fn chains(first: &Fluctuations, replicas: &[Option<Fluctuations>]) -> Vec<Panel>
             (chain, Some(molecule)) => format!("RMSF, chain {chain}, molecule {molecule}"),
             (chain, None) => format!("RMSF, chain {chain}"),
         };
-        let lines = lines(replicas, |replica| Some(along(replica.as_ref()?, part)));
+        let lines = lines(replicas, |replica| Some(along(replica.as_ref()?, places, part)));
         panel(label, first.unit.clone(), lines)
     });
     panels.collect()
 }
 
 /// The fluctuations along a chain; where residues are missing the line is broken.
-fn along(fluctuations: &Fluctuations, part: (&str, Option<i64>)) -> Vec<(f64, f64)> {
+fn along(
+    fluctuations: &Fluctuations,
+    places: &[i64],
+    part: (&str, Option<i64>),
+) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
-    for Fluctuation { number, rmsf, .. } in
-        fluctuations.residues.iter().filter(|it| (it.chain.as_str(), it.molecule) == part)
-    {
-        if points.last().is_some_and(|last| !(0.0..=1.0).contains(&(number - last.0))) {
+    let placed = fluctuations.residues.iter().zip(places);
+    for (residue, place) in placed.filter(|(it, _)| (it.chain.as_str(), it.molecule) == part) {
+        let place = *place as f64;
+        if points.last().is_some_and(|last| !(0.0..=1.0).contains(&(place - last.0))) {
             points.push((f64::NAN, f64::NAN));
         }
-        points.push((*number, *rmsf));
+        points.push((place, residue.rmsf));
     }
     points
 }
@@ -370,6 +386,7 @@ mod tests {
         let residues = labels.map(|(label, number)| AxisResidue {
             number,
             label: label.to_owned(),
+            in_file: label[5..].to_owned(),
             chain: label[..1].to_owned(),
             fold: if number < 3 { Fold::Helix } else { Fold::Other },
         });
