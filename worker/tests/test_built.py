@@ -567,3 +567,15 @@ def test_coordinates_that_are_no_number_or_overlap_are_refused(bring: Bring) -> 
         "bad_coordinates",
         "built_unreadable",
     }
+
+
+def test_an_atom_where_none_can_be_is_named(bring: Bring) -> None:
+    files = loose("openmm")
+    text = files["system.pdb"].decode()
+    atoms = [line for line in text.splitlines() if line.startswith(("ATOM", "HETATM"))]
+    far = text.replace(atoms[8][30:38], "  1.0e30")
+    result = bring({**files, "system.pdb": far.encode()}).result
+    assert result["error"]["code"] == "bad_coordinates", result
+    name = atoms[8][12:16].strip()
+    assert result["error"]["message"].startswith(f"atom 9, {name} of "), result
+    assert "is at (1e+30, " in result["error"]["message"], result

@@ -749,8 +749,43 @@ fn lines_that_end_with_a_carriage_return_alone_are_refused() {
     let refused =
         Structure::check_pdb(text.as_bytes(), usize::MAX).unwrap().unwrap_err().to_string();
     assert!(refused.contains(words), "{refused}");
+    // Behind a head of records without atoms too, and in other formats.
+    let text = format!("HEADER    A\r{text}");
+    let refused = Contents::of_pdb(text.as_bytes()).unwrap().unwrap_err().to_string();
+    assert!(refused.contains(words), "{refused}");
+    for other in ["# a comment\rdata_x\rloop_\r", "title\r    1\r    1ALA     CA    1   0.000"] {
+        let refused = Structure::from_text(other).unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    }
     let of_windows = line.replace('\n', "\r\n").repeat(3);
     assert!(Structure::from_pdb(&of_windows).is_ok());
+}
+
+#[test]
+fn an_atom_where_none_can_be_is_refused_by_its_name() {
+    let mmcif = |x: &str| format!("data_x\n{ATOMS}C CA ALA 5 {x} 0.0 0.0\n");
+    let refused = Structure::from_mmcif(&mmcif("1e300")).unwrap_err().to_string();
+    let words =
+        "expected coordinates of at most 1,000,000 Å, found 1e300 Å as Cartn_x of CA of ALA 5";
+    assert!(refused.contains(words), "{refused}");
+    assert!(Structure::check_mmcif(&mmcif("-1.1e6"), usize::MAX).is_err());
+    assert!(Structure::check_mmcif(&mmcif("999999.5"), usize::MAX).is_ok());
+    for none in ["nan", "inf"] {
+        let refused = Structure::check_mmcif(&mmcif(none), usize::MAX).unwrap_err().to_string();
+        assert!(refused.contains(&format!("expected a coordinate, found `{none}`")), "{refused}");
+    }
+
+    let gro = String::from("title\n    1\n    5ALA     CA    1   1e300   0.000   0.000\n 3 3 3\n");
+    let words =
+        "line 3: expected coordinates of at most 1,000,000 Å, found 1e301 Å as x of CA of ALA 5";
+    for refused in [
+        Structure::from_gro(&gro).unwrap_err(),
+        Structure::check_gro(gro.as_bytes(), usize::MAX).unwrap().unwrap_err(),
+    ] {
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    let pdb = pdb_line("CA", 'B', "ALA", "   1", 1.0).replace("   1.000", "9999999.");
+    assert!(Structure::check_pdb(pdb.as_bytes(), usize::MAX).unwrap().is_err(), "{pdb}");
 }
 
 #[test]

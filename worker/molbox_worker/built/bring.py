@@ -20,6 +20,7 @@ from molbox_worker.engine import DALTON_PER_NM3, platform
 from molbox_worker.prepared import Account
 from molbox_worker.result import Findings, TaskError
 from molbox_worker.solvate import NARROWEST_NM
+from molbox_worker.structure_input import MAX_COORDINATE_NM
 
 # Of a trial of the minimisation that each job begins with.
 TRIAL_STEPS = 10
@@ -54,6 +55,23 @@ class Brought:
     findings: Findings
 
 
+def _check_positions(topology: app.Topology, positions: NDArray[np.float64]) -> None:
+    """Refuse positions, in nm, that no atom can have, and name the first."""
+    # What is not a number is not below anything either.
+    is_place = (np.abs(positions) <= MAX_COORDINATE_NM).all(axis=1)
+    if is_place.all():
+        return
+    index = int(np.argmin(is_place))
+    atom = next(atom for atom in topology.atoms() if atom.index == index)
+    at = ", ".join(f"{10 * x:g}" for x in positions[index])
+    raise TaskError(
+        "bad_coordinates",
+        f"atom {index + 1}, {atom.name} of {atom.residue.name} {atom.residue.id}, is at ({at}) Å, which is no place",
+        remedy="correct the file of the coordinates",
+        loc=LOC,
+    )
+
+
 def bring(task: TaskDirectory, loaded: Loaded) -> Brought:
     """Check a loaded system as any other, and give it the names that ours have."""
     system = loaded.system
@@ -63,10 +81,7 @@ def bring(task: TaskDirectory, loaded: Loaded) -> Brought:
     vectors = _box(system, loaded.source)
     topology = settle.settle(task, loaded)
     settle.add_bonds(topology, system)
-    if not np.isfinite(loaded.positions).all():
-        raise TaskError(
-            "bad_coordinates", "a coordinate is not a number", remedy="correct the file of the coordinates", loc=LOC
-        )
+    _check_positions(topology, loaded.positions)
     places = settle.whole(topology, loaded.positions, vectors)
     try:
         state, findings = _checked(task, topology, system, places)

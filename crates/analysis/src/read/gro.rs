@@ -1,7 +1,10 @@
 //! GRO: fixed columns in nm, as GROMACS writes structures.
 
+use std::io::{self, BufRead};
+
 use super::guess::{element_by_name, element_of_lone};
-use super::structure::{Parts, Record, Structure};
+use super::pdb::Lines;
+use super::structure::{Parts, Record, Structure, check_line_ends, check_position};
 use super::{bonds, coarse, sites};
 use crate::Cell;
 use crate::error::{FormatError, FormatErrorKind, Place};
@@ -18,7 +21,40 @@ pub(super) fn is_gro(text: &str) -> bool {
     counted && lines.next().is_some_and(|line| atom(line, width(line)).is_some())
 }
 
+/// Whether a text may be a GRO file of so many atoms at most, line by line: whatever it is, its
+/// lines end as lines do, and no atom that it has is where none can be.
+pub(super) fn check(text: impl BufRead, most: usize) -> io::Result<Result<(), FormatError>> {
+    let mut lines = Lines::new(text);
+    let mut n_left = usize::MAX;
+    let mut digits = None;
+    while let Some((n, line)) = lines.next()?
+        && n_left > 0
+    {
+        let checked = match n {
+            1 => check_line_ends(&line),
+            2 => {
+                n_left = n_atoms(&line).unwrap_or(0);
+                if n_left > most { Err(FormatErrorKind::TooManyAtoms { most }) } else { Ok(()) }
+            }
+            _ => {
+                n_left -= 1;
+                let width = *digits.get_or_insert_with(|| width(&line));
+                atom(&line, width).map_or(Ok(()), |atom| atom.check())
+            }
+        };
+        if let Err(problem) = checked {
+            return Ok(Err(refused(n, problem)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn refused(line: usize, problem: FormatErrorKind) -> FormatError {
+    FormatError { format: "GRO", place: Place::Line(line), problem }
+}
+
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
+    check_line_ends(text).map_err(|problem| refused(1, problem))?;
     let mut lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));
     let mut atoms = Vec::new();
     let end = |expected| error(Place::Whole, expected, "the end of the file");
@@ -36,6 +72,7 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
             let expected = "an atom: number and name of its residue, its name and number, x, y, z";
             return Err(error(Place::Line(n), expected, line));
         };
+        atom.check().map_err(|problem| refused(n, problem))?;
         atoms.push(atom);
     }
     let mut parts = Parts::default();
@@ -83,6 +120,12 @@ struct Atom<'a> {
 }
 
 impl Atom<'_> {
+    /// Refuses one where none can be.
+    fn check(&self) -> Result<(), FormatErrorKind> {
+        let position = self.position.map(|x| x * ANGSTROM_PER_NM);
+        check_position(position, ["x", "y", "z"], (self.name, self.residue, self.residue_number))
+    }
+
     fn is_of_residue(&self, other: &Self) -> bool {
         (self.residue_number, self.residue) == (other.residue_number, other.residue)
     }

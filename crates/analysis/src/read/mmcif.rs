@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::contents::{Census, Contents, Listed};
 use super::guess::is_dummy;
-use super::structure::{self, Parts, Record, Structure, without_mark};
+use super::structure::{
+    self, Parts, Record, Structure, check_line_ends, check_position, without_mark,
+};
 use super::{bonds, sites};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::topology::{Atom, Residue};
@@ -56,6 +58,7 @@ trait Tables<'a> {
 
 /// Gives the tables of the blocks up to the first one with atoms.
 fn each_table<'a>(text: &'a str, file: &mut impl Tables<'a>) -> Result<(), FormatError> {
+    check_line_ends(text).map_err(|problem| error(Place::Line(1), problem))?;
     let mut tokens = Tokens::new(text).peekable();
     while let Some((line, token)) = tokens.next() {
         match token {
@@ -363,18 +366,20 @@ impl AtomColumns {
         let name = required(row, self.name, "the name of an atom")?;
         let residue = required(row, self.residue, "the name of a residue")?;
         let element = value(self.element).and_then(Element::from_symbol);
+        let number = number.map_or(Ok(0), |found| {
+            let expected = "the number of a residue";
+            found
+                .parse()
+                .map_err(|_| FormatErrorKind::Unexpected { expected, found: format!("`{found}`") })
+        })?;
+        let axes = ["Cartn_x", "Cartn_y", "Cartn_z"];
+        check_position(position, axes, (name, residue, number))?;
         Ok(Record {
             name,
             element: element.filter(|_| !is_dummy(name, residue)),
             location: value(self.location),
             residue,
-            number: number.map_or(Ok(0), |found| {
-                let expected = "the number of a residue";
-                found.parse().map_err(|_| FormatErrorKind::Unexpected {
-                    expected,
-                    found: format!("`{found}`"),
-                })
-            })?,
+            number,
             insertion_code: value(self.insertion_code).and_then(|code| code.chars().next()),
             chain: value(self.chain[0]).or_else(|| value(self.chain[1])).unwrap_or(""),
             starts_chain,

@@ -70,6 +70,7 @@ impl TopologyFile {
     ///
     /// [`FormatError`] with the line.
     pub fn from_text(text: &str) -> Result<Self, FormatError> {
+        with_line_ends("topology", text)?;
         if prmtop::is_prmtop(text) {
             Topology::from_prmtop(text).map(Self::Topology)
         } else if psf::is_psf(text) {
@@ -151,6 +152,12 @@ fn text_of(path: &Path) -> Result<String, Error> {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
+/// Refuses a text of one line in which others are, by which no format would be recognised.
+fn with_line_ends(format: &'static str, text: &str) -> Result<(), FormatError> {
+    let checked = structure::check_line_ends(text);
+    checked.map_err(|problem| FormatError { format, place: Place::Line(1), problem })
+}
+
 fn format_error(path: &Path, source: FormatError) -> Error {
     Error::Format { path: path.to_owned(), source }
 }
@@ -171,6 +178,7 @@ impl Structure {
     ///
     /// [`FormatError`] with the line.
     pub fn from_text(text: &str) -> Result<Self, FormatError> {
+        with_line_ends("structure", text)?;
         if prmtop::is_prmtop(text) || psf::is_psf(text) {
             let expected = "a structure (PDB, mmCIF, GRO)";
             let found = "a topology without positions".to_owned();
@@ -194,6 +202,16 @@ impl Structure {
     /// [`FormatError`] with the line.
     pub fn from_gro(text: &str) -> Result<Self, FormatError> {
         gro::parse(text)
+    }
+
+    /// Whether a text may be a GRO file of so many atoms at most, by its first line, its number of
+    /// atoms and their positions; takes the memory of a line.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read of it; within, [`FormatError`] with the line.
+    pub fn check_gro(text: impl BufRead, most: usize) -> io::Result<Result<(), FormatError>> {
+        gro::check(text, most)
     }
 
     /// Reads the text of a PDB file.

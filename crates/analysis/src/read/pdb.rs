@@ -7,12 +7,16 @@ use std::io::{self, BufRead, Read as _};
 use super::bonds::{self, Family};
 use super::contents::{Census, Contents, Listed};
 use super::guess::{bare, element_by_name, element_of_lone, is_dummy};
-use super::structure::{self, BYTE_ORDER_MARK, Parts, Record, Structure, without_mark};
+use super::structure::{
+    self, BYTE_ORDER_MARK, Parts, Record, Structure, carriage_return, check_line_ends,
+    check_position, without_mark,
+};
 use super::{coarse, sites};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
 
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
+    check_line_ends(text).map_err(|problem| error(Place::Line(1), problem))?;
     let mut file = Pdb::default();
     for (n, line) in without_mark(text).lines().enumerate() {
         file.line(line).map_err(|problem| error(Place::Line(n + 1), problem))?;
@@ -34,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
 const MAX_LINE_BYTES: u64 = 1 << 10;
 
 /// The lines of a text, in the memory of one: read whole, a file of 300 MB took 1.1 GB.
-struct Lines<R> {
+pub(super) struct Lines<R> {
     text: R,
     bytes: Vec<u8>,
     /// Of the line that was read last, from 1.
@@ -42,12 +46,12 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    fn new(text: R) -> Self {
+    pub(super) fn new(text: R) -> Self {
         Self { text, bytes: Vec::new(), n: 0 }
     }
 
     /// The next line and its number.
-    fn next(&mut self) -> io::Result<Option<(usize, Cow<'_, str>)>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<(usize, Cow<'_, str>)>> {
         self.bytes.clear();
         if self.text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.bytes)? == 0 {
             return Ok(None);
@@ -69,6 +73,11 @@ pub(super) fn check(text: impl BufRead, most: usize) -> io::Result<Result<(), Fo
     let mut census = Census::default();
     let mut after_ter = false;
     while let Some((n, line)) = lines.next()? {
+        if n == 1
+            && let Err(problem) = check_line_ends(&line)
+        {
+            return Ok(Err(error(Place::Line(n), problem)));
+        }
         match record(&line) {
             "ATOM" | "HETATM" => {
                 let counted = count(&mut census, &line, std::mem::take(&mut after_ter));
@@ -104,6 +113,11 @@ pub(super) fn contents(text: impl BufRead) -> io::Result<Result<Contents, Format
     let mut after_ter = false;
     let mut remarks = MissingRemarks::default();
     while let Some((n, line)) = lines.next()? {
+        if n == 1
+            && let Err(problem) = check_line_ends(&line)
+        {
+            return Ok(Err(error(Place::Line(n), problem)));
+        }
         match record(&line) {
             "ATOM" | "HETATM" if !is_over => {
                 if let Err(problem) = count(&mut census, &line, std::mem::take(&mut after_ter)) {
@@ -252,6 +266,7 @@ fn atom_record<'a>(
     let name = columns(line, 12, 16);
     let residue = columns(line, 17, 21);
     let (number, insertion_code) = residue_number(line, name, residue, last);
+    check_position(position, ["x", "y", "z"], (name, residue, number))?;
     Ok(Record {
         name,
         element: element(line, residue),
@@ -294,10 +309,7 @@ fn record(line: &str) -> &str {
 
 fn position(line: &str) -> Result<[f64; 3], FormatErrorKind> {
     if line.contains('\r') {
-        return Err(FormatErrorKind::Unexpected {
-            expected: "lines that end with a line feed",
-            found: "a carriage return alone".to_owned(),
-        });
+        return Err(carriage_return());
     }
     Ok([coordinate(line, 30, 38)?, coordinate(line, 38, 46)?, coordinate(line, 46, 54)?])
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::frame::FARTHEST;
 use super::join::{Apart, Joined, Listed, join};
 use crate::cell::{norm, sub};
 use crate::error::FormatErrorKind;
@@ -35,6 +36,39 @@ const MOST_LOOKED_AT: usize = 1000;
 /// A text without what some programs put before its first line.
 pub(super) fn without_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
+/// Refuses a text whose lines end with carriage returns alone, as of old Macs: to all that is read
+/// by lines it would be one.
+pub(super) fn check_line_ends(text: &str) -> Result<(), FormatErrorKind> {
+    let first = text.split('\n').next().unwrap_or_default();
+    if first.trim_end_matches('\r').contains('\r') {
+        return Err(carriage_return());
+    }
+    Ok(())
+}
+
+/// That a line goes on behind what is no end of one here.
+pub(super) fn carriage_return() -> FormatErrorKind {
+    FormatErrorKind::Unexpected {
+        expected: "lines that end with a line feed",
+        found: "a carriage return alone".to_owned(),
+    }
+}
+
+/// Refuses a position that no atom can have; the axes are called as in the file.
+pub(super) fn check_position(
+    position: [f64; 3],
+    axes: [&str; 3],
+    (atom, residue, number): (&str, &str, i64),
+) -> Result<(), FormatErrorKind> {
+    let far = position.iter().zip(axes).find(|(x, _)| x.abs() > f64::from(FARTHEST));
+    far.map_or(Ok(()), |(x, axis)| {
+        Err(FormatErrorKind::Unexpected {
+            expected: "coordinates of at most 1,000,000 Å",
+            found: format!("{x:e} Å as {axis} of {atom} of {residue} {number}"),
+        })
+    })
 }
 
 /// No hydrogen is as far as this from what it is bonded to, in Å.

@@ -11,7 +11,7 @@ mod system;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use molbox_analysis::{
@@ -221,6 +221,9 @@ fn of_built_system(path: &Path, format: Format) -> io::Result<Result<(), Problem
         Ok(Rest::Text) => {}
         other => return Ok(other.map(drop)),
     }
+    if head.contains(&b'\r') && !head.contains(&b'\n') {
+        return Ok(Err(carriage_returns()));
+    }
     let mut text = Text { file: File::open(path)?, line: 1, is_binary: false };
     io::copy(&mut text, &mut io::sink())?;
     Ok(if text.is_binary { Err(not_text(text.line)) } else { Ok(()) })
@@ -242,21 +245,10 @@ fn pdb(path: &Path, max_atoms: u64) -> io::Result<Result<(), Problem>> {
     Ok(structure(checked))
 }
 
-/// That a GRO file, of which only the beginning is read here, has no more atoms than its second line
-/// may say.
+/// That a GRO file has no more atoms than its second line may say, and all where atoms can be.
 fn gro(path: &Path, max_atoms: u64) -> io::Result<Result<(), Problem>> {
-    let mut text = BufReader::new(File::open(path)?);
-    text.skip_until(b'\n')?;
-    let mut line = Vec::new();
-    text.take(HEAD).read_until(b'\n', &mut line)?;
-    let n_atoms = str::from_utf8(&line).ok().and_then(|line| line.trim_ascii().parse::<u64>().ok());
-    Ok(match n_atoms {
-        Some(n_atoms) if n_atoms > max_atoms => Err(Problem::limit(format!(
-            "it has {n_atoms} atoms; {max_atoms} is the most that is read (`limits.atoms` of the \
-             service)"
-        ))),
-        _ => Ok(()),
-    })
+    let text = BufReader::with_capacity(1 << 20, File::open(path)?);
+    Ok(structure(Structure::check_gro(text, most(max_atoms))?))
 }
 
 fn most(max_atoms: u64) -> usize {
@@ -306,6 +298,10 @@ pub(crate) fn check_text(bytes: &[u8], format: Format, max_atoms: u64) -> Result
     }
     // Names of authors in old files are Latin-1; nothing that counts is.
     let text = text_of(bytes);
+    let is_by_lines = matches!(format, Format::Sdf | Format::Mol | Format::Mol2);
+    if is_by_lines && text.contains('\r') && !text.contains('\n') {
+        return Err(carriage_returns());
+    }
     match format {
         Format::Pdb => match Structure::check_pdb(text.as_bytes(), most(max_atoms)) {
             Ok(checked) => structure(checked),
@@ -324,6 +320,11 @@ pub(crate) fn check_text(bytes: &[u8], format: Format, max_atoms: u64) -> Result
 /// A text, without the mark that some programs put before its first line.
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+}
+
+/// Of old Macs: whatever is read by lines is one line then.
+fn carriage_returns() -> Problem {
+    Problem::at(1, "expected lines that end with a line feed, found a carriage return alone")
 }
 
 fn not_text(line: usize) -> Problem {
