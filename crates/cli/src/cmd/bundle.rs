@@ -89,7 +89,12 @@ impl Agent {
     /// Its entity in a crate; `part` is what a bundle has it as, which names it where nothing else does.
     fn entity(&self, kind: &str, part: &str, nth: usize) -> Value {
         let local = || format!("#{part}-{nth}");
-        json!({"@id": self.id.clone().unwrap_or_else(local), "@type": kind, "name": self.name})
+        let at = self.id.clone().unwrap_or_else(local);
+        let mut entity = json!({"@id": at, "@type": kind, "name": self.name});
+        if let Some(address) = &self.id {
+            entity["url"] = json!(address);
+        }
+        entity
     }
 }
 

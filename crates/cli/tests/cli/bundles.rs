@@ -139,6 +139,8 @@ fn a_bundle_is_checked_published_and_repeated_to_the_bit() {
     assert_eq!(of("Organization"), ["https://ror.org/02crff812", "#affiliation-2"]);
     let entity = |id: &str| graph.iter().find(|it| it["@id"] == id).unwrap();
     assert_eq!(entity("./")["publisher"], json!({"@id": "https://ror.org/02crff812"}));
+    assert_eq!(entity("https://ror.org/02crff812")["url"], "https://ror.org/02crff812");
+    assert_eq!(entity("#affiliation-2")["url"], Value::Null, "no address of it is known");
     assert_eq!(entity("#person-1")["affiliation"].as_array().unwrap().len(), 2);
     assert!(!graph.iter().any(|it| it["@id"] == "https://spdx.org/licenses/CC-BY-4.0"));
     let without = ["bundle", "publish", anew.as_str(), "--author", author, "--license", "CC0-1.0"];
