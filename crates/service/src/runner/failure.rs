@@ -91,10 +91,11 @@ pub(crate) fn failure_of(worker: &Worker, why: Option<Why>, exit: Option<Exit>) 
         // One that nobody of ours has asked to stop: the cluster did, before the end of its time.
         None if exit.is_some_and(|exit| exit.code == Some(STOPPED)) => failure(
             "wall_limit",
-            "the cluster asked it to stop each time it was started: it does not end within the time \
-             limit of the partition",
+            "the cluster asked it to stop each time it was started, before it had committed anything: it \
+             does not come far enough within the time limit of the partition",
             "ask for fewer atoms, or ask the operator for a partition with a longer limit \
-             (tasks.slurm.partition)",
+             (tasks.slurm.partition), or for more attempts where others' jobs are preferred \
+             (worker.attempts)",
         ),
         None if exit.is_some_and(|exit| exit.is_out_of_memory()) => failure(
             "out_of_memory",

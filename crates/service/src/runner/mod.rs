@@ -1026,10 +1026,9 @@ impl Runner {
 
     /// What an attempt that left no result was to its task.
     fn behind(&self, task: &Running, exit: Option<Exit>) -> Result<Requeue> {
-        // A cluster asks a job to stop before its time is over. What commits nothing on its way would be
-        // asked again each time.
-        let is_cut_short = task.row.kind != Kind::Job
-            && self.app.config.is_on_cluster(task.row.kind.lane())
+        // A cluster asks a job to stop before its time is over. What had committed nothing until then
+        // would be asked again each time.
+        let is_cut_short = self.app.config.is_on_cluster(task.row.kind.lane())
             && exit.is_some_and(|exit| exit.code == Some(STOPPED));
         Ok(match behind(task, exit) {
             Requeue::Interrupted if is_cut_short => Requeue::Fruitless,

@@ -8,7 +8,9 @@ use molbox::workflow::types::SystemRecord;
 
 use crate::analyses::test_data;
 use crate::common::{Service, settings_of, wait_for};
+use crate::holds::FakeWorker;
 use crate::slurm::{self, Slurm};
+use crate::work::{endless_job, wait_until, water};
 
 fn start(cluster: &Slurm, settings: &[&str]) -> Service {
     let of_cluster = settings_of(cluster);
@@ -113,6 +115,24 @@ async fn a_node_on_which_nothing_begins_uses_up_no_attempts() {
         assert_eq!((record.status.as_str(), record.attempts), ("succeeded", 1), "{record:?}");
     }
     service.wait_until_it_logs("a job has ended there before it began");
+}
+
+#[tokio::test]
+async fn a_job_that_the_cluster_cuts_short_before_its_first_commit_each_time_fails() {
+    let Some(cluster) = slurm::shared() else { return };
+    let worker = FakeWorker::new();
+    let service = start(cluster, &[&worker.setting(), "worker.attempts=2"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    // As a worker ends that is asked to stop before there is anything to commit.
+    worker.set("stopped");
+    let job = endless_job(&molbox, &system).await;
+    let record = wait_until(&molbox, &job, |job| job.status == "failed").await;
+    let error = record.error.unwrap();
+    assert_eq!((error.code.as_str(), record.attempts), ("wall_limit", 2));
+    assert!(error.message.contains("time limit of the partition"), "{}", error.message);
+    let remedy = error.remedy.unwrap();
+    assert!(remedy.contains("tasks.slurm.partition"), "{remedy}");
 }
 
 #[tokio::test]

@@ -60,6 +60,8 @@ if mode[0] == "memory" and task["kind"] == "simulate":
         raise MemoryError("as the test has it")
     simulate.simulate = hungry
     sys.exit(main.main(["", folder]))
+if mode[0] == "stopped" and task["kind"] == "simulate":
+    sys.exit(3)
 if mode[0] == "killed" and task["kind"] == "simulate":
     os.kill(os.getpid(), 9)
 if mode[0] == "ligandless":
