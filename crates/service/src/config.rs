@@ -4,6 +4,7 @@
 //! the command line. `molboxd config` prints every key with its meaning and its default, from the
 //! same lines that declare them here.
 
+use std::collections::BTreeMap;
 use std::net::{AddrParseError, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -458,6 +459,53 @@ pub(crate) enum Runs {
 const PREFIX: &str = "MOLBOXD_";
 
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
+/// Settings, and with a dot sections, that each server has for itself.
+const OWN: [&str; 31] = [
+    "data",
+    "listen",
+    "margin_listen",
+    "metrics_listen",
+    "database.",
+    "objects.credentials_file",
+    "objects.cache_bytes",
+    "connections.",
+    "limits.bodies_bytes",
+    "limits.registrations",
+    "limits.wait_seconds",
+    "limits.free_disk_bytes",
+    "oidc.client_secret_file",
+    "margin.market",
+    "margin.calculations",
+    "margin.seconds",
+    "margin.threads",
+    "worker.python",
+    "worker.slots",
+    "worker.analyses",
+    "worker.cpus",
+    "worker.platform",
+    "worker.gromacs",
+    "worker.gpus",
+    "worker.memory_mb",
+    "worker.sandbox",
+    "worker.user",
+    "worker.processes",
+    "tasks.runner",
+    "tasks.slurm.conf",
+    "server.",
+];
+
+/// Notes each value of a section by its name.
+fn flatten(name: &str, value: &serde_json::Value, all: &mut BTreeMap<String, String>) {
+    let Some(section) = value.as_object() else {
+        all.insert(name.to_owned(), value.to_string());
+        return;
+    };
+    for (key, value) in section {
+        let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+        flatten(&name, value, all);
+    }
+}
+
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const SECTIONS: [Section; 13] = [
@@ -513,6 +561,20 @@ impl Config {
         settings: &[(String, String)],
     ) -> Result<Self> {
         Self::load_with_defaults(&[], file, environment, settings)
+    }
+
+    /// The settings that servers of one installation have alike, by their names: those that say what
+    /// is done, and not what a machine is or how others are reached from there.
+    pub(crate) fn alike(&self) -> Result<BTreeMap<String, String>> {
+        let mut alike = BTreeMap::new();
+        flatten("", &serde_json::to_value(self)?, &mut alike);
+        let is_own = |name: &str| {
+            OWN.iter().any(|own| {
+                name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || own.ends_with('.'))
+            })
+        };
+        alike.retain(|name, _| !is_own(name));
+        Ok(alike)
     }
 
     /// Whether workers may be given a GPU.

@@ -1,16 +1,20 @@
 //! What the servers that share a database know of each other: how many they are, how far the tasks
 //! are that others run, which market data all are to use.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::config::Config;
 use crate::db::{Holder, Server};
 use crate::exec::attempt::boot_id;
+use crate::hex::hex;
 
 /// How often others are heard.
 const HEAR: Duration = Duration::from_secs(1);
@@ -37,7 +41,7 @@ pub(crate) async fn enter(app: &App) -> Result<()> {
     loop {
         let (id, process) = (app.server_id.clone(), this_process());
         let found = app.db.be_server(id, process, gone.take(), app.now()).await?;
-        let Some(holder) = found else { return Ok(()) };
+        let Some(holder) = found else { break };
         let lives = holder.process.as_deref().and_then(is_alive);
         if lives == Some(true) || first.as_ref().is_some_and(|first| *first != holder) {
             bail!(
@@ -54,6 +58,16 @@ pub(crate) async fn enter(app: &App) -> Result<()> {
             tokio::time::sleep(HEAR).await;
         }
     }
+    let settings = serde_json::to_string(&digests(&app.config)?)?;
+    Ok(app.db.announce_settings(app.server_id.clone(), settings).await?)
+}
+
+/// The settings that all servers are to have alike, each by a digest: what they are is nobody's
+/// business.
+fn digests(config: &Config) -> Result<BTreeMap<String, String>> {
+    let digest = |value: &str| hex(&Sha256::digest(value.as_bytes())[..4]);
+    let alike = config.alike()?.into_iter();
+    Ok(alike.map(|(name, value)| (name, digest(&value))).collect())
 }
 
 /// This process, by what is never another's: the run of the machine, who numbers its processes, its

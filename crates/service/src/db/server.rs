@@ -1,6 +1,6 @@
 //! The servers that work on a database.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ use crate::shown::counted;
 
 use super::postgres::SEEN;
 use super::runner::ago;
-use super::{Db, Engine, Result, Scope, Whole, values};
+use super::{Db, Engine, Error, Result, Scope, Whole, values};
 
 /// The name of the market data that all servers are to use, by its digest.
 const MARKET: &str = "market";
@@ -33,6 +33,11 @@ pub(crate) struct Holder {
 /// Name of the setting with the process that is a server.
 fn process_of(id: &str) -> String {
     format!("process of {id}")
+}
+
+/// Name of the setting with those of a server that are to be alike on all.
+fn settings_of(id: &str) -> String {
+    format!("settings of {id}")
 }
 
 impl Db {
@@ -73,6 +78,40 @@ impl Db {
         .await
     }
 
+    /// Notes the settings of a server that all are to have alike, as JSON: their names, and a digest of
+    /// each.
+    pub(crate) async fn announce_settings(&self, id: String, settings: String) -> Result<()> {
+        self.write(Scope::Rows, move |tx| {
+            let sql = "
+                insert into setting (name, value) values (?1, ?2)
+                on conflict (name) do update set value = excluded.value";
+            tx.execute(sql, values![settings_of(&id), settings]).map(drop)
+        })
+        .await
+    }
+
+    /// The settings that are to be alike and are not on all of these servers. One of an earlier version
+    /// does not announce its own.
+    async fn differing_settings(&self, servers: &[Server]) -> Result<BTreeSet<String>> {
+        let all: Vec<BTreeMap<String, String>> = self
+            .read(|tx| {
+                let sql = "select value from setting where name = ?1";
+                let of_each = servers.iter().map(|server| {
+                    let text: Option<String> =
+                        tx.first(sql, values![settings_of(&server.id)], |row| row.get(0))?;
+                    text.map(|text| serde_json::from_str(&text).map_err(Error::other)).transpose()
+                });
+                of_each.filter_map(Result::transpose).collect()
+            })
+            .await?;
+        let Some((first, others)) = all.split_first() else { return Ok(BTreeSet::new()) };
+        // What only one version has is not set on the other.
+        let differs = |name: &String| {
+            others.iter().any(|other| other.get(name).is_some_and(|it| *it != first[name]))
+        };
+        Ok(first.keys().filter(|name| differs(name)).cloned().collect())
+    }
+
     /// A text that all servers of an installation share: what was found first, on the first of them.
     /// On a database with one server it is that server's own.
     pub(crate) fn shared(&self, name: &str, own: &str) -> anyhow::Result<String> {
@@ -105,6 +144,7 @@ impl Db {
     /// Notes that a server has gone.
     pub(crate) async fn be_gone(&self, id: String) -> Result<()> {
         self.write(Scope::Rows, move |tx| {
+            tx.execute("delete from setting where name = ?1", values![settings_of(&id)])?;
             tx.execute("delete from server where id = ?1", values![id]).map(drop)
         })
         .await
@@ -157,6 +197,14 @@ impl Db {
                 let all: Vec<&str> = all.into_iter().collect();
                 faults.push(format!("its servers {what}: {}", all.join(", ")));
             }
+        }
+        let names = self.differing_settings(&servers).await?;
+        if !names.is_empty() {
+            let names: Vec<String> = names.into_iter().collect();
+            faults.push(format!(
+                "its servers differ in settings that are to be alike: {}",
+                names.join(", ")
+            ));
         }
         let found = format!(
             "PostgreSQL {}, {:.1} ms away, {}",

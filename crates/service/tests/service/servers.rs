@@ -468,6 +468,28 @@ fn a_copy_of_a_data_folder_is_no_second_server_of_that_name() {
     wait_for("there are two", || (service.sql("select count(*) from server") == "2").then_some(()));
 }
 
+#[test]
+fn settings_that_servers_are_to_have_alike_and_have_not_are_named() {
+    let Some(shared) = Shared::new() else { return };
+    let one = shared.start(&["tasks.runner=off", "worker.cpus=2"]);
+    let other = shared.start(&["limits.requests_per_minute=7", "public_url=https://md.lab"]);
+    let doctor = || {
+        let mut doctor = one.place().molboxd();
+        doctor.args(["--set", "worker.python=\"/nonexistent/python\"", "doctor"]);
+        String::from_utf8(doctor.output().unwrap().stdout).unwrap()
+    };
+    let report = doctor();
+    let line = report.lines().find(|line| line.contains(" database: ")).unwrap();
+    let differ = "its servers differ in settings that are to be alike: \
+        limits.requests_per_minute, public_url";
+    assert!(line.contains(differ) && line.contains("2 servers"), "{report}");
+    // Neither what they are, nor what each machine has for itself.
+    for part in ["md.lab", "worker.cpus", "tasks.runner", "listen"] {
+        assert!(!line.contains(part), "{part} is in: {line}");
+    }
+    drop(other);
+}
+
 #[tokio::test]
 async fn a_server_that_is_to_end_says_so_and_answers_until_it_does() {
     let mut service = Service::start_with(&["server.drain_seconds=600"]);
