@@ -40,7 +40,13 @@ const ROOMS: [(&str, &[&str]); 12] = [
             "queue", "random", "record", "runner", "servers", "shown", "webhook",
         ],
     ),
-    ("db", &["clock", "config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
+    (
+        "db",
+        &[
+            "clock", "config", "files", "folder", "formats", "queue", "record", "shown", "speed",
+            "web",
+        ],
+    ),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
     ("folder", &["db", "files", "objects", "random", "shown"]),

@@ -1,9 +1,15 @@
 //! What the service asks of other servers with, and which of their addresses it trusts.
 
+use std::error::Error;
+use std::io;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
 use reqwest::Url;
+use rustls::CertificateError::{
+    Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+    NotValidYetContext,
+};
 
 /// A client that follows no redirects: what is asked for stands where it was configured.
 pub(crate) fn client() -> Result<reqwest::Client> {
@@ -12,6 +18,45 @@ pub(crate) fn client() -> Result<reqwest::Client> {
         .user_agent(concat!("molboxd/", env!("CARGO_PKG_VERSION")))
         .build();
     client.context("start the HTTP client")
+}
+
+/// Why no connection by TLS comes about with a server that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distrust {
+    /// Its certificate is of another name than it was asked for by.
+    Name,
+    /// Its certificate is not good at this time.
+    Time,
+    /// Its certificate is by nobody that is believed here.
+    Signer,
+    /// It does not speak TLS, or not as this program does.
+    NoTls,
+}
+
+/// Why a server is not believed; none where an error is not about that.
+pub(crate) fn distrust(error: &(dyn Error + 'static)) -> Option<Distrust> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(refused) = error.downcast_ref::<rustls::Error>() {
+            return Some(match refused {
+                rustls::Error::InvalidCertificate(
+                    NotValidForName | NotValidForNameContext { .. },
+                ) => Distrust::Name,
+                rustls::Error::InvalidCertificate(
+                    Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+                ) => Distrust::Time,
+                rustls::Error::InvalidCertificate(_) => Distrust::Signer,
+                _ => Distrust::NoTls,
+            });
+        }
+        // What an error of input and output is made of it does not call its source.
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 /// Whether an address is one of this machine.

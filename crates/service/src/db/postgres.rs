@@ -29,13 +29,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, NoTls, Statement};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::clock::Clock;
 use crate::config::Database;
+use crate::web::{Distrust, distrust};
 
 use super::error::{Error, Result};
 use super::scope::Scope;
@@ -84,6 +85,8 @@ const ANSWER: Duration = Duration::from_secs(40);
 const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c synchronous_commit=on \
     -c statement_timeout=30s -c lock_timeout=20s -c idle_in_transaction_session_timeout=30s \
     -c client_min_messages=warning";
+/// What these set for one of them.
+const PLANS: &str = "force_generic_plan";
 /// Without these an answer is no promise.
 const DURABLE: [(&str, &str); 2] = [
     ("fsync", "what was acknowledged is lost with the machine"),
@@ -139,6 +142,8 @@ impl From<tokio_postgres::Error> for Error {
             | SqlState::CANNOT_CONNECT_NOW
             | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
             | SqlState::IDLE_SESSION_TIMEOUT => Self::Unreachable(cause),
+            // It is not waited for: it answers, and will not answer anything else.
+            _ if cause.0.as_db_error().is_some_and(is_of_pooler) => Self::Other(cause),
             state if state.code().starts_with(CONNECTION_EXCEPTION) => Self::Unreachable(cause),
             _ => Self::Other(cause),
         }
@@ -153,14 +158,29 @@ impl fmt::Display for Reported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_db_error(), std::error::Error::source(&self.0)) {
             (Some(said), _) => {
-                let (code, remedy) = (said.code(), remedy(said.code()));
-                write!(f, "PostgreSQL: {} ({}){remedy}", said.message(), code.code())
+                let (code, message) = (said.code(), said.message());
+                let remedy = match message {
+                    _ if message.contains("no encryption") => {
+                        "; set sslmode=verify-full in database.url"
+                    }
+                    _ if is_of_pooler(said) => POOLED,
+                    _ => remedy(code),
+                };
+                write!(f, "PostgreSQL: {message} ({}){remedy}", code.code())
             }
             (None, Some(cause)) if cause.to_string() == NO_PASSWORD => {
                 let remedy = remedy(&SqlState::INVALID_PASSWORD);
                 write!(f, "PostgreSQL asks for a password{remedy}")
             }
-            (None, Some(cause)) => write!(f, "PostgreSQL: {}: {cause}", self.0),
+            (None, Some(cause)) if cause.to_string() == NO_TLS => write!(
+                f,
+                "PostgreSQL does not offer TLS; give it a certificate (`ssl = on`), or, where nobody can \
+                 listen on the way, set sslmode=disable in database.url"
+            ),
+            (None, Some(cause)) => {
+                let remedy = distrust(&self.0).map_or("", certificate);
+                write!(f, "PostgreSQL: {}: {cause}{remedy}", self.0)
+            }
             (None, None) => write!(f, "PostgreSQL: {}", self.0),
         }
     }
@@ -170,6 +190,35 @@ impl std::error::Error for Reported {}
 
 /// What the client says where a server asks for a password and there is none.
 const NO_PASSWORD: &str = "password missing";
+
+/// The same where it is to be TLS, and the server has none.
+const NO_TLS: &str = "server does not support TLS";
+
+/// What to do where connections are another program's, which hands each to many: they would not be
+/// treated as is set here, and what is prepared on one is looked for on others.
+const POOLED: &str = "; a pooler (PgBouncer) stands before PostgreSQL: name PostgreSQL itself in database.url; \
+    molboxd keeps connections of its own, at most database.connections";
+
+/// Whether a refusal is that of a pooler, which knows no such settings or transactions.
+fn is_of_pooler(refusal: &DbError) -> bool {
+    let is_of_protocol = *refusal.code() == SqlState::PROTOCOL_VIOLATION;
+    let theirs = ["startup parameter", "pooling mode"];
+    is_of_protocol && theirs.iter().any(|words| refusal.message().contains(words))
+}
+
+/// The setting that a certificate is about.
+fn certificate(distrust: Distrust) -> &'static str {
+    match distrust {
+        Distrust::Name => "; name the server in database.url as its certificate does",
+        Distrust::Time => {
+            "; have the certificate of the server in database.url renewed, or the clock here set right"
+        }
+        Distrust::Signer => {
+            "; set database.ca_file to a file with the certificate of the authority that has signed it"
+        }
+        Distrust::NoTls => "; name a server in database.url that speaks TLS 1.2 or newer",
+    }
+}
 
 /// The setting that a refusal is about, besides the address.
 fn remedy(refusal: &SqlState) -> &'static str {
@@ -252,6 +301,20 @@ fn wait<F: Future>(future: F) -> F::Output {
     block_in_place(|| Handle::current().block_on(future))
 }
 
+/// Refuses a connection on which the settings are not those that it was asked for with, as behind a
+/// pooler that ignores them. Nothing is prepared for that.
+async fn refuse_pooler(client: &Client) -> Result<()> {
+    let answer = client.simple_query("show plan_cache_mode").await?;
+    let is_set = answer.iter().any(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some(PLANS),
+        _ => false,
+    });
+    if is_set {
+        return Ok(());
+    }
+    Err(Error::other(format!("the settings of molboxd's connections do not arrive{POOLED}")))
+}
+
 /// A connection, with the statements that it has prepared.
 pub(super) struct Session {
     client: Client,
@@ -284,6 +347,7 @@ impl Session {
                 client
             }
         };
+        refuse_pooler(&client).await?;
         Ok(Self {
             client,
             statements: RefCell::default(),

@@ -42,7 +42,7 @@ use crate::config::{Config, Objects};
 use crate::files;
 use crate::hex::hex;
 use crate::random;
-use crate::web;
+use crate::web::{self, Distrust, distrust};
 
 /// Bytes of a part; more where an object would have more parts than S3 takes.
 const PART_BYTES: u64 = 16 << 20;
@@ -95,6 +95,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unreachable,
+    Untrusted(Distrust),
     Unavailable,
     NoBucket,
     Region,
@@ -118,6 +119,7 @@ impl Failure {
             Kind::NoBucket | Kind::Region | Kind::Key | Kind::Forbidden | Kind::Clock => {
                 "the service's object store refuses"
             }
+            Kind::Untrusted(_) => "the service's object store is not believed",
             Kind::NoS3 | Kind::Other => "the service's object store fails",
         }
     }
@@ -133,6 +135,21 @@ impl fmt::Display for Failure {
             Kind::Key => ("it does not accept the key", CREDENTIALS),
             Kind::Forbidden => ("the key may not do this in the bucket", CREDENTIALS),
             Kind::NoS3 => ("it does not answer as S3 does", ENDPOINT),
+            Kind::Untrusted(distrust) => {
+                let remedy = match distrust {
+                    Distrust::Name => "name it there as its certificate does",
+                    Distrust::Time => "have its certificate renewed, or the clock here set right",
+                    Distrust::Signer => {
+                        "have SSL_CERT_FILE in the environment of molboxd name a file with the certificate \
+                         of the authority that has signed it"
+                    }
+                    Distrust::NoTls => {
+                        "name an address there that speaks TLS; http is good on loopback only"
+                    }
+                };
+                let cause = &self.cause;
+                return write!(f, "it is not believed ({ENDPOINT}): {cause}; {remedy}");
+            }
             Kind::Clock => {
                 let cause = &self.cause;
                 return write!(
@@ -189,7 +206,7 @@ fn failed(error: object_store::Error) -> io::Error {
         }
         // Of one of many that are removed at once.
         _ if text.contains("(code: AccessDenied)") => Kind::Forbidden,
-        _ if is_of_network(&error) => Kind::Unreachable,
+        _ if is_of_network(&error) => distrust(&error).map_or(Kind::Unreachable, Kind::Untrusted),
         _ if UNAVAILABLE.iter().any(|status| text.contains(status)) => Kind::Unavailable,
         (None, _) if text.contains("non-2xx") => Kind::NoS3,
         _ => Kind::Other,

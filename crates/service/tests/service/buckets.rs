@@ -308,6 +308,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
         fs::write(&path, text).unwrap();
         format!("objects.credentials_file={path:?}")
     };
+    let guest = format!("objects.credentials_file={:?}", server.user());
     let [wrong_secret, wrong_key, one_line] =
         [("secret", "molbox\nsome-other"), ("key", "nobody\nmolbox-secret"), ("line", "molbox")]
             .map(|(name, text)| file(name, text));
@@ -338,6 +339,7 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
         ("objects.region=\"eu-central-1\"", &["another region (objects.region)"]),
         (&wrong_secret, &["does not accept the key (objects.credentials_file)"]),
         (&wrong_key, &["does not accept the key (objects.credentials_file)"]),
+        (&guest, &["the key may not do this in the bucket (objects.credentials_file)"]),
         (&one_line, &["objects.credentials_file", "two lines"]),
         ("objects.credentials_file=\"/nonexistent\"", &["objects.credentials_file"]),
     ] {
@@ -461,6 +463,44 @@ fn answering(status: &'static str, body: &'static str) -> String {
         }
     });
     format!("http://{address}")
+}
+
+#[test]
+fn a_store_whose_certificate_is_not_believed_is_named_and_not_waited_for() {
+    let Some((server, certificate)) = S3::start_with_tls() else { return };
+    let bucket = server.bucket();
+    let folder = tempfile::tempdir().unwrap();
+    let said = |endpoint: &str, believed: Option<&Path>| -> String {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(folder.path().join("data"));
+        for setting in bucket.told() {
+            molboxd.args(["--set", &setting]);
+        }
+        molboxd.args(["--set", &format!("objects.endpoint={endpoint:?}")]);
+        molboxd.args(["--set", "worker.python=\"/nonexistent/python\""]);
+        if let Some(file) = believed {
+            molboxd.env("SSL_CERT_FILE", file);
+            let output = molboxd.arg("doctor").output().unwrap();
+            return String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        }
+        let output = molboxd.env_remove("SSL_CERT_FILE").arg("serve").output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && !said.contains("waiting"), "{said}");
+        said
+    };
+    let said_of = said(&bucket.endpoint, None);
+    for part in ["it is not believed (objects.endpoint)", "SSL_CERT_FILE"] {
+        assert!(said_of.contains(part), "{part} is not in: {said_of}");
+    }
+    let other_name = bucket.endpoint.replace("localhost", "127.0.0.1");
+    let said_of = said(&other_name, Some(&certificate));
+    assert!(said_of.contains("name it there as its certificate does"), "{said_of}");
+    let said_of = said(&bucket.endpoint, Some(&certificate));
+    assert!(said_of.contains("ok      objects: the bucket"), "{said_of}");
+    // Something else than TLS answers there.
+    let plain = answering("200 OK", "").replace("http://127.0.0.1", "https://localhost");
+    let said_of = said(&plain, None);
+    assert!(said_of.contains("name an address there that speaks TLS"), "{said_of}");
 }
 
 #[test]

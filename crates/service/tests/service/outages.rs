@@ -2,11 +2,13 @@
 //! was acknowledged is lost, and nothing that was refused is done.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -475,9 +477,9 @@ fn a_connection_to_elsewhere_is_encrypted_to_who_the_certificate_says() {
     assert!(done, "{said}");
     for (host, more, ca_file, part) in [
         // Nobody else is believed, without being asked to check: it is not this machine.
-        ("db.example.org", "", ca_file, "certificate"),
-        ("db.example.org", "&sslmode=verify-full", ca_file, "certificate"),
-        ("localhost", "&sslmode=verify-full", "", "certificate"),
+        ("db.example.org", "", ca_file, "name the server in database.url as its certificate does"),
+        ("db.example.org", "&sslmode=verify-full", ca_file, "certificate not valid for name"),
+        ("localhost", "&sslmode=verify-full", "", "set database.ca_file to a file with"),
     ] {
         for command in [&["account", "list"][..], &["serve"]] {
             let (done, said) = run(command, host, more, ca_file);
@@ -486,4 +488,129 @@ fn a_connection_to_elsewhere_is_encrypted_to_who_the_certificate_says() {
         }
     }
     assert!(list("db.example.org", "&sslmode=disable", "").0);
+    // One that admits nobody without TLS.
+    server.admit(&postgres::address(&server.folder(), "molbox_0"), "hostssl all all all trust");
+    let (done, said) = list("localhost", "&sslmode=disable", "");
+    assert!(!done && said.contains("set sslmode=verify-full in database.url"), "{said}");
+    assert!(list("localhost", "&sslmode=verify-full", ca_file).0);
+}
+
+/// The port of a server that answers the question for TLS, the first that it is asked, with no.
+fn without_tls() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut question = [0; 8];
+            if stream.read_exact(&mut question).is_ok() {
+                drop(stream.write_all(b"N"));
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn a_server_without_tls_elsewhere_is_named_with_its_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("postgres://molbox@db.example.org:{}/m?hostaddr=127.0.0.1", without_tls());
+    for run in [&["account", "list"][..], &["serve"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.arg("--data").arg(folder.path().join("data"));
+        let output =
+            command.args(["--set", &format!("database.url={url:?}")]).args(run).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && !said.contains("waiting"), "{said}");
+        for part in ["does not offer TLS", "sslmode=disable in database.url"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_takes_no_writes_is_named_with_its_setting() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let service = Service::start_on(&url, &SETTINGS);
+    let name = url.rsplit('/').next().unwrap();
+    // As all of a standby is.
+    server.sql(&url, &format!("alter database {name} set default_transaction_read_only = on"));
+    let said = service.failing_command(&["account", "create", "ada"]);
+    for part in ["(25006)", "database.url leads to a standby", "target_session_attrs=read-write"] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
+}
+
+#[test]
+fn a_pooler_before_the_database_is_refused_and_named_with_its_setting() {
+    let Some(server) = postgres::shared() else { return };
+    let Some(program) = pooler() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database();
+    let name = url.rsplit('/').next().unwrap();
+    // How it is installed; and as people have it who have met its refusal of settings.
+    for more in ["", "ignore_startup_parameters = options"] {
+        for mode in ["session", "transaction", "statement"] {
+            let pooler = Pooler::start(&program, server, mode, more);
+            let url = format!("postgres://molbox@127.0.0.1:{}/{name}", pooler.port);
+            for run in [&["account", "list"][..], &["serve"]] {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+                command.arg("--data").arg(folder.path().join("data"));
+                command.args(["--set", &format!("database.url={url:?}")]);
+                let output = command.args(run).output().unwrap();
+                let said = String::from_utf8(output.stderr).unwrap();
+                assert!(!output.status.success() && !said.contains("waiting"), "{mode}: {said}");
+                for part in ["a pooler (PgBouncer)", "name PostgreSQL itself in database.url"] {
+                    assert!(said.contains(part), "{mode} {more}: {said}");
+                }
+            }
+        }
+    }
+}
+
+/// A pooler before a server, until this is dropped.
+struct Pooler {
+    port: u16,
+    process: Child,
+    _folder: TempDir,
+}
+
+impl Pooler {
+    fn start(program: &Path, server: &Postgres, mode: &str, more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let text = format!(
+            "[databases]\n* = host={} port=5432 user=molbox\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+             listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n{more}\n",
+            server.folder().display()
+        );
+        let settings = folder.path().join("pgbouncer.ini");
+        fs::write(&settings, text).unwrap();
+        let mut pooler = postgres::as_user(program);
+        pooler.arg("--quiet").arg(&settings).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = pooler.spawn().unwrap();
+        wait_for("the pooler listens", || TcpStream::connect(("127.0.0.1", port)).ok());
+        Self { port, process, _folder: folder }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The pooler (`pgbouncer`); none, and a word of it, where it is not installed.
+fn pooler() -> Option<PathBuf> {
+    let program = PathBuf::from("/usr/sbin/pgbouncer");
+    if program.exists() {
+        return Some(program);
+    }
+    let missing = "PgBouncer is not installed (Debian: pgbouncer)";
+    assert!(std::env::var_os("CI").is_none(), "{missing}");
+    println!("skipped: a test of poolers: {missing}");
+    None
 }

@@ -102,9 +102,14 @@ impl Postgres {
 
     /// Has who comes over the network show a password from now on.
     pub(crate) fn ask_for_passwords(&self, url: &str) {
+        self.admit(url, "host all all 127.0.0.1/32 scram-sha-256");
+    }
+
+    /// Has who comes over the network be admitted by this rule from now on.
+    pub(crate) fn admit(&self, url: &str, rule: &str) {
         let loaded = || self.sql(url, "select pg_conf_load_time()");
         let before = loaded();
-        let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+        let rules = format!("local all all trust\n{rule}\n");
         fs::write(self.folder.join("data/pg_hba.conf"), rules).unwrap();
         let mut reload = as_user(&self.programs.join("pg_ctl"));
         reload.args(["reload", "--silent", "--pgdata"]).arg(self.folder.join("data"));
@@ -121,6 +126,11 @@ impl Postgres {
         self.process.wait().unwrap();
         self.process = run(&self.programs, &self.folder, &self.options);
         self.wait();
+    }
+
+    /// The folder in which its socket lies.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folder.clone()
     }
 
     /// The socket at which it listens.
@@ -219,7 +229,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// A program as the user `postgres`, where this is root.
-fn as_user(program: &Path) -> Command {
+pub(crate) fn as_user(program: &Path) -> Command {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         return Command::new(program);
     }

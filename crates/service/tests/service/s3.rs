@@ -18,6 +18,8 @@ pub(crate) struct S3 {
     program: PathBuf,
     folder: PathBuf,
     address: SocketAddr,
+    /// With a certificate for `localhost`.
+    has_tls: bool,
     n_buckets: AtomicU32,
     /// Holds the pipe whose end tells the server that nobody needs it.
     process: Child,
@@ -52,6 +54,17 @@ pub(crate) fn shared() -> Option<&'static S3> {
 
 impl S3 {
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(false)
+    }
+
+    /// With TLS: the server, and its certificate.
+    pub(crate) fn start_with_tls() -> Option<(Self, PathBuf)> {
+        let server = Self::start_with(true)?;
+        let certificate = server.folder.join(CERTIFICATE);
+        Some((server, certificate))
+    }
+
+    fn start_with(has_tls: bool) -> Option<Self> {
         let Some(program) = program() else {
             let missing = "versitygw is not installed \
                 (go install github.com/versity/versitygw/cmd/versitygw@v1.8.0)";
@@ -61,10 +74,15 @@ impl S3 {
         };
         let folder = tempfile::tempdir().unwrap().keep();
         fs::create_dir(folder.join("buckets")).unwrap();
+        fs::create_dir(folder.join("users")).unwrap();
+        if has_tls {
+            make_certificate(&folder);
+        }
         fs::write(folder.join("key"), KEY.join("\n")).unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let process = run(&program, &folder, address);
-        let server = Self { program, folder, address, n_buckets: AtomicU32::new(0), process };
+        let process = run(&program, &folder, address, has_tls);
+        let n_buckets = AtomicU32::new(0);
+        let server = Self { program, folder, address, has_tls, n_buckets, process };
         server.wait();
         Some(server)
     }
@@ -80,7 +98,7 @@ impl S3 {
 
     /// Starts it again.
     pub(crate) fn restart(&mut self) {
-        self.process = run(&self.program, &self.folder, self.address);
+        self.process = run(&self.program, &self.folder, self.address, self.has_tls);
         self.wait();
     }
 
@@ -93,6 +111,20 @@ impl S3 {
         }
     }
 
+    /// Makes a user who owns no bucket; the file with the key.
+    pub(crate) fn user(&self) -> PathBuf {
+        let [access, secret] = KEY;
+        let mut admin = Command::new(&self.program);
+        admin.args(["admin", "--access", access, "--secret", secret]);
+        admin.args(["--endpoint-url", &format!("http://{}", self.address), "create-user"]);
+        admin.args(["--access", "guest", "--secret", "guest-secret", "--role", "user"]);
+        let made = admin.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let file = self.folder.join("guest");
+        fs::write(&file, "guest\nguest-secret").unwrap();
+        file
+    }
+
     /// Makes a bucket.
     pub(crate) fn bucket(&self) -> Bucket {
         let name = format!("molbox-{}", self.n_buckets.fetch_add(1, Ordering::Relaxed));
@@ -102,7 +134,10 @@ impl S3 {
         Bucket {
             name,
             folder,
-            endpoint: format!("http://{}", self.address),
+            endpoint: match self.has_tls {
+                true => format!("https://localhost:{}", self.address.port()),
+                false => format!("http://{}", self.address),
+            },
             credentials_file: self.folder.join("key"),
         }
     }
@@ -110,13 +145,21 @@ impl S3 {
 
 /// Runs a server until its input ends, also as that of a process that was killed, and removes its
 /// folder then.
-fn run(program: &Path, folder: &Path, address: SocketAddr) -> Child {
+fn run(program: &Path, folder: &Path, address: SocketAddr, has_tls: bool) -> Child {
     let script =
         "\"$@\" >>log 2>&1 & echo $! >pid; read -r _; kill -KILL $!; cd /; rm -rf \"$OLDPWD\"";
+    // By their whole paths: it goes to the folder of its buckets before it reads them.
+    let certificate = has_tls.then(|| {
+        let [certificate, key] = [CERTIFICATE, "key.pem"].map(|name| folder.join(name));
+        ["--cert".into(), certificate, "--key".into(), key]
+    });
     Command::new("sh")
         .args(["-c", script, "sh"])
         .arg(program)
-        .args(["--port", &address.to_string(), "--quiet", "posix"])
+        .args(["--port", &address.to_string(), "--quiet", "--iam-dir"])
+        .arg(folder.join("users"))
+        .args(certificate.iter().flatten())
+        .arg("posix")
         .arg(folder.join("buckets"))
         .env("ROOT_ACCESS_KEY", KEY[0])
         .env("ROOT_SECRET_KEY", KEY[1])
@@ -126,6 +169,20 @@ fn run(program: &Path, folder: &Path, address: SocketAddr) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+const CERTIFICATE: &str = "certificate.pem";
+
+/// A certificate that nobody else has signed, for `localhost`.
+fn make_certificate(folder: &Path) {
+    let mut make = Command::new("openssl");
+    make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+    make.args(["-noenc", "-days", "2", "-subj", "/CN=localhost"]);
+    make.args(["-addext", "subjectAltName=DNS:localhost"]);
+    make.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    make.args(["-keyout", "key.pem", "-out", CERTIFICATE]).current_dir(folder);
+    let made = make.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// Where Go installs programs, or in the path.
