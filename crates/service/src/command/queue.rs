@@ -13,9 +13,8 @@ use crate::db::{AccountRow, Db, Deed, Filter, Period, Queued, Waiting, elapsed};
 use crate::hex::hex;
 use crate::queue::{Line, Running};
 use crate::random;
-use crate::record::{Lane, Status};
-use crate::runner::commit::Commit;
-use crate::runner::forecast::{Speeds, work};
+use crate::record::{Kind, Lane, Status};
+use crate::runner::forecast::{Speeds, Work, works_of_jobs};
 use crate::shown::{in_bytes, quoted, to_the_second};
 use crate::webhook;
 
@@ -88,19 +87,28 @@ struct InOrder {
 async fn in_order(db: &Db, config: &Config, now: Timestamp) -> Result<Vec<InOrder>> {
     let mut places = BTreeMap::new();
     let speeds = Speeds::read(db, config).await?;
+    let works = works_of_jobs(db).await?;
+    // What an earlier attempt has done of it only the service knows.
+    let seconds = |task: &Queued| {
+        let work = match task.kind {
+            Kind::Job => works.get(&task.id).copied().unwrap_or(Work::Unknown),
+            Kind::System | Kind::Analysis => Work::Usual,
+        };
+        speeds.seconds(task.kind, work)
+    };
     let lanes = [(Lane::Workers, config.slots()), (Lane::Analyses, config.worker.analyses)];
     for (lane, slots) in lanes {
         let queue = db.queue_of_lane(lane, LOOKED_AT, now).await?;
         let mut line =
             Line { slots, served: queue.served, weights: queue.weights, ..Line::default() };
         for task in queue.waiting {
-            let seconds = seconds(db, &speeds, &task).await;
+            let seconds = seconds(&task);
             let Queued { id, account, priority, .. } = task;
             line.waiting.push(crate::queue::Waiting { id, account, priority, seconds });
         }
         for (task, since) in queue.running {
             let elapsed = elapsed(since, now);
-            let whole = seconds(db, &speeds, &task).await;
+            let whole = seconds(&task);
             let left = whole.map(|seconds| (seconds - elapsed).max(0.0));
             line.running.push(Running { account: task.account, elapsed, left });
         }
@@ -117,13 +125,6 @@ async fn in_order(db: &Db, config: &Config, now: Timestamp) -> Result<Vec<InOrde
         (task.status != Status::Running, place.unwrap_or(usize::MAX), task.seq)
     });
     Ok(tasks)
-}
-
-/// How long a task has a slot, in s, if that is known. What an earlier attempt has done of it only
-/// the service knows.
-async fn seconds(db: &Db, speeds: &Speeds, task: &Queued) -> Option<f64> {
-    let work = work(db, task, |_| Ok(Commit::default())).await.ok()?;
-    speeds.seconds(task.kind, work)
 }
 
 impl InOrder {

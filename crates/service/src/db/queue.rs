@@ -62,6 +62,17 @@ impl Db {
         self.read(|tx| tx.one(sql, values![Status::Queued, lane], |row| row.get(0))).await
     }
 
+    /// Simulations that run or are queued, and the systems that they are of.
+    pub(crate) async fn open_jobs(&self) -> Result<(Vec<Task>, Vec<Task>)> {
+        let open = "kind = ?1 and status in (?2, ?3)";
+        let jobs = format!("select {COLUMNS} from task where {open}");
+        let systems = format!(
+            "select {COLUMNS} from task where id in (select parent from task where {open})"
+        );
+        let values = values![Kind::Job, Status::Queued, Status::Running];
+        self.read(|tx| Ok((tx.all(&jobs, values, task)?, tx.all(&systems, values, task)?))).await
+    }
+
     /// Simulations that have a slot.
     pub(crate) async fn running_jobs(&self) -> Result<Vec<String>> {
         let sql = "select id from task where status = ?1 and kind = ?2 order by id";

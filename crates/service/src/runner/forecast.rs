@@ -176,21 +176,43 @@ fn says_left(app: &App, id: &str) -> Option<f64> {
 }
 
 /// What a task has to do, of which so much is done.
-pub(crate) async fn work(
-    db: &Db,
-    task: &Queued,
-    done: impl FnOnce(&Task) -> Result<Commit>,
-) -> Result<Work> {
+async fn work(db: &Db, task: &Queued, done: impl FnOnce(&Task) -> Result<Commit>) -> Result<Work> {
     if task.kind != Kind::Job {
         return Ok(Work::Usual);
     }
     let row = db.task(task.account, Kind::Job, &task.id).await?.context("it is gone")?;
-    let parameters: Parameters = serde_json::from_str(&row.parameters)?;
     let system = row.parent.as_deref().context("a job without a system")?;
     let system = db.task(row.account, Kind::System, system).await?.context("no system")?;
-    let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
+    work_of_job(&row, &system_of(&system)?, done)
+}
+
+fn system_of(row: &Task) -> Result<System<'_>> {
+    System::of(row).map_err(|error| anyhow!("{error:?}"))
+}
+
+/// What all jobs have to do that run or are queued, by their names, as if nothing of it was done.
+/// Each by itself would be two questions, which take a while for thousands in a database elsewhere.
+pub(crate) async fn works_of_jobs(db: &Db) -> Result<HashMap<String, Work>> {
+    let (jobs, systems) = db.open_jobs().await?;
+    let systems: HashMap<&str, System<'_>> =
+        systems.iter().filter_map(|row| Some((row.id.as_str(), system_of(row).ok()?))).collect();
+    let work = |row: &Task| {
+        let system = row.parent.as_deref().and_then(|parent| systems.get(parent));
+        let system = system.context("a job without a system")?;
+        work_of_job(row, system, |_| Ok(Commit::default()))
+    };
+    let known = jobs.iter().map(|row| (row.id.clone(), work(row).unwrap_or(Work::Unknown)));
+    Ok(known.collect())
+}
+
+fn work_of_job(
+    row: &Task,
+    system: &System<'_>,
+    done: impl FnOnce(&Task) -> Result<Commit>,
+) -> Result<Work> {
+    let parameters: Parameters = serde_json::from_str(&row.parameters)?;
     // One that was extended, or is tried again, goes on from there.
-    let commit = if row.attempts > 0 { done(&row)? } else { Commit::default() };
+    let commit = if row.attempts > 0 { done(row)? } else { Commit::default() };
     let is_minimised = commit.is_minimised();
     Ok(Work::Steps(Asked {
         threads: 1,

@@ -172,6 +172,22 @@ impl Postgres {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
+    /// How many transactions a database has seen, once nobody is connected to it any more.
+    pub(crate) fn n_transactions(&self, url: &str) -> u64 {
+        let name = url.rsplit('/').next().unwrap();
+        let elsewhere = address(&self.folder, "postgres");
+        let since = Instant::now();
+        let busy = format!("select count(*) from pg_stat_activity where datname = '{name}'");
+        while self.sql(&elsewhere, &busy) != "0" {
+            assert!(since.elapsed() < Duration::from_secs(60), "{name} stays in use");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let sql = format!(
+            "select xact_commit + xact_rollback from pg_stat_database where datname = '{name}'"
+        );
+        self.sql(&elsewhere, &sql).parse().unwrap()
+    }
+
     /// Makes an empty database; its address.
     pub(crate) fn database(&self) -> String {
         let name = format!("molbox_{}", self.n_databases.fetch_add(1, Ordering::Relaxed));

@@ -12,6 +12,7 @@ use molbox::workflow::types::{
 use serde_json::{Value, json};
 
 use crate::common::Service;
+use crate::postgres;
 use crate::work::{endless_job, short_job, until_it_produces, wait_until, water};
 
 fn place(job: &JobRecord) -> &QueuePlace {
@@ -292,4 +293,27 @@ async fn who_runs_the_service_sees_the_queue_of_all_and_cancels_what_is_in_it() 
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     service.wait_until_it_logs("account=\"bob\"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_list_many_jobs_takes_no_more_questions_than_to_list_a_few() {
+    const JOBS: u64 = 40;
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let mut service = Service::start_on(&url, &[]);
+    let key = service.key("ada");
+    let system = water(&service.client_with(&key)).await;
+    // Nothing of it begins.
+    service.stop();
+    service.restart_with(&["tasks.runner=off"]);
+    let molbox = service.client_with(&key);
+    for _ in 0..JOBS {
+        endless_job(&molbox, &system).await;
+    }
+    service.stop();
+    let before = server.n_transactions(&url);
+    let listed = service.command(&["task", "list"]);
+    assert_eq!(listed.lines().count() as u64, JOBS, "{listed}");
+    let n_transactions = server.n_transactions(&url) - before;
+    assert!(n_transactions < JOBS, "{n_transactions}");
 }
