@@ -37,7 +37,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
         &[
             "accounts", "analyze", "app", "clock", "config", "db", "doctor", "exec", "files",
             "finding", "folder", "handlers", "hex", "http", "log", "market", "objects", "pdb",
-            "queue", "random", "record", "runner", "servers", "shown", "webhook",
+            "queue", "random", "record", "runner", "servers", "shown", "tenure", "webhook",
         ],
     ),
     (

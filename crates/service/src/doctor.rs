@@ -2,6 +2,7 @@
 //! what a running service finds of itself.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -24,6 +25,7 @@ use crate::handlers::portal;
 use crate::objects::{Objects, Unfinished};
 use crate::runner::environment;
 use crate::shown::{counted, in_bytes};
+use crate::tenure;
 use crate::web;
 
 /// Runs every check.
@@ -36,6 +38,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
             block_in_place(|| (Objects::to_read(config), belonging(config)))
         {
             block_in_place(|| refuse_foreign(config, &db, &objects))?;
+            tenure::check(&db, &Arc::new(objects), Clock::default().now()).await?;
         }
         database(&db, config, Clock::default().now(), Duration::MAX).await
     };

@@ -41,6 +41,7 @@ mod servers;
 mod shown;
 mod speed;
 mod structure;
+mod tenure;
 mod web;
 mod webhook;
 mod worker;

@@ -72,7 +72,7 @@ fn digests(config: &Config) -> Result<BTreeMap<String, String>> {
 
 /// This process, by what is never another's: the run of the machine, who numbers its processes, its
 /// number, and when it began.
-fn this_process() -> String {
+pub(crate) fn this_process() -> String {
     let id = std::process::id();
     let began = began(&id.to_string()).unwrap_or_default();
     format!("{} {id} {began}", machine())
@@ -84,7 +84,7 @@ fn machine() -> String {
 }
 
 /// Whether such a process lives; none where that cannot be told from here.
-fn is_alive(process: &str) -> Option<bool> {
+pub(crate) fn is_alive(process: &str) -> Option<bool> {
     let (machine, began) = process.rsplit_once(' ')?;
     let (machine, id) = machine.rsplit_once(' ')?;
     (machine == self::machine()).then(|| self::began(id).as_deref() == Some(began))

@@ -43,6 +43,7 @@ use crate::market;
 use crate::random;
 use crate::record::Role;
 use crate::shown::{counted, in_bytes, quoted, to_the_second};
+use crate::tenure;
 use check::{Kind, Report};
 use deed::deed;
 use list::List;
@@ -136,6 +137,9 @@ enum Command {
         #[arg(long)]
         to: PathBuf,
     },
+    /// Have a bucket go with this database, which was restored from a backup and is behind it: the one
+    /// that it takes the place of is gone for good, and all of its servers are stopped.
+    TakeOver,
     /// Check what the service needs: Python, OpenMM, disk, database, mirror.
     Doctor,
     /// Carry out the analysis of a folder; the service starts this by itself.
@@ -467,6 +471,12 @@ fn run(cli: Cli) -> Result<u8> {
                 say_whole(&format!("{what}\t{n}"));
             }
             runtime.block_on(note(&to, deed(&clock, "move", None), &config.data));
+        }
+        Command::TakeOver => {
+            folder::make(&config.data)?;
+            folder::check_owner(&config.data)?;
+            runtime.block_on(tenure::take_over(&config, &clock, say))?;
+            runtime.block_on(note(&config, deed(&clock, "take_over", None), &config.data));
         }
         Command::Doctor => {
             folder::check_owner(&config.data)?;

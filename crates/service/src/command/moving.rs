@@ -17,10 +17,11 @@ use crate::app::{installation, server, set_installation};
 use crate::clock::Clock;
 use crate::command::backup::sync;
 use crate::config::Config;
-use crate::db::{Whole, refuse_transfer, transfer, transferred};
+use crate::db::{Whole, place, refuse_transfer, transfer, transferred};
 use crate::folder;
 use crate::objects::bundle::Layout;
 use crate::objects::{Key, Objects};
+use crate::tenure;
 
 /// Objects that are copied at a time.
 const AT_A_TIME: usize = 8;
@@ -65,6 +66,8 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
     let transferred = if other_database { transferred(from, to, &name)? } else { None };
     if transferred.is_none() {
         refuse_others(from)?;
+        let records = Whole::of(from)?;
+        tenure::check_read(records.tenure()?.as_ref(), &source, &place(from))?;
     }
     if other_database && transferred.is_none() {
         refuse_transfer(from, to, &name)?;

@@ -23,6 +23,7 @@ use crate::http::connections::{self, Door, raise_file_limit};
 use crate::http::routes;
 use crate::objects::garbage::{sweep, sweep_begun, sweep_deleted};
 use crate::objects::{Begun, Key};
+use crate::tenure::Tenant;
 use crate::{files, folder, runner, servers, webhook};
 
 /// The file of the data folder with the addresses.
@@ -66,6 +67,8 @@ pub(super) async fn serve(
     let _lock = folder::lock(&config.data)?;
     let app = Arc::new(opened(config, clock).await?);
     servers::enter(&app).await?;
+    // Before anything is removed or ended that its records do not know.
+    let mut tenant = Tenant::enter(&app).await?;
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
     let garbage = app.db.garbage(app.now(), true).await?;
@@ -138,7 +141,12 @@ pub(super) async fn serve(
         app.stopping.send_replace(true);
         stop.send(true).context("tell the servers to stop")
     };
-    tokio::try_join!(servers, ask_to_stop)?;
+    let serve = async { tokio::try_join!(servers, ask_to_stop) };
+    tokio::select! {
+        served = serve => drop(served?),
+        // What runs goes on without it, for whoever has a right to it.
+        lost = tenant.hold() => return Err(lost),
+    }
     meeting.abort();
     reports.abort();
     servers::leave(&app).await;
@@ -146,6 +154,10 @@ pub(super) async fn serve(
     // at the moment may take longer.
     if tokio::time::timeout(GIVE_BACK, &mut runner).await.is_err() {
         runner.abort();
+    }
+    // When nothing is written any more.
+    if tokio::time::timeout(GIVE_BACK, tenant.leave()).await.is_err() {
+        tracing::warn!("the object store does not answer; the next start may wait for a while");
     }
     reloads.abort();
     Ok(())

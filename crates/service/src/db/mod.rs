@@ -24,6 +24,7 @@ mod sqlite;
 #[cfg(test)]
 mod suite;
 mod task;
+mod tenure;
 mod transfer;
 mod tx;
 mod value;
@@ -61,6 +62,7 @@ pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
 };
 pub(crate) use task::{Allowance, Deletion, Extended, Listed, Reads, Unqueued, Waiting};
+pub(crate) use tenure::{Noted, Step, Tenure};
 pub(crate) use transfer::{refuse as refuse_transfer, transfer, transferred};
 pub(crate) use webhook::Delivery;
 pub(crate) use whole::{Content, Whole, snapshot};
@@ -123,10 +125,7 @@ impl Db {
         let folder: Arc<OnceLock<Folder>> = Arc::default();
         let watched = folder.clone();
         let check = move || watched.get().map_or(Ok(()), Folder::check).map_err(Error::Displaced);
-        let place = match config.database.url.is_empty() {
-            true => config.data.join(DATABASE).display().to_string(),
-            false => postgres::place(&config.database),
-        };
+        let place = place(config);
         let engine = match postgres::target(&config.database)? {
             Some(target) => {
                 let connections = config.database.connections;
@@ -261,6 +260,14 @@ impl Db {
             Err(Error::Full(_)) if self.reserve.release() => self.write(scope, change).await,
             done => done,
         }
+    }
+}
+
+/// Where the database is that the configuration names, for people.
+pub(crate) fn place(config: &Config) -> String {
+    match config.database.url.is_empty() {
+        true => config.data.join(DATABASE).display().to_string(),
+        false => postgres::place(&config.database),
     }
 }
 

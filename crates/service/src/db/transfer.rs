@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::postgres::{self, Postgres, Session, is_moved, moved_from};
 use super::scope::Scope;
 use super::sqlite::Opened;
+use super::tenure;
 use super::tx::{Row, Tx};
 use super::value::{FromValue, ToValue, Value};
 use super::{Error, Result, Whole, values};
@@ -261,6 +262,8 @@ fn copy(from: &Tx<'_>, to: &Tx<'_>) -> Result<Vec<(&'static str, u64)>> {
         for (table, column) in NUMBERED {
             to.go_on_after(table, column, from.highest(table, column)?)?;
         }
+        // A store elsewhere, which stays, is to know the copy.
+        tenure::pass_on(from, to)?;
     }
     compare(from, to, is_new)
 }

@@ -168,6 +168,23 @@ impl Objects {
         }
     }
 
+    /// How far a store elsewhere has gone with a database, as that has noted it there; none where it has
+    /// not yet.
+    pub(crate) fn tenure(&self) -> Result<Option<String>> {
+        match &self.0 {
+            Store::Disk(_) => Ok(None),
+            Store::S3(store) => store.tenure().with_context(|| store.place()),
+        }
+    }
+
+    /// Notes that.
+    pub(crate) fn set_tenure(&self, text: &str) -> Result<()> {
+        match &self.0 {
+            Store::Disk(_) => Ok(()),
+            Store::S3(store) => store.set_tenure(text).with_context(|| store.place()),
+        }
+    }
+
     /// Whether another is the same place, by whatever name.
     pub(crate) fn is(&self, other: &Self) -> Result<bool> {
         match (&self.0, &other.0) {

@@ -77,8 +77,10 @@ const ENDPOINT: &str = "objects.endpoint";
 const REGION: &str = "objects.region";
 const CREDENTIALS: &str = "objects.credentials_file";
 
-/// What a bucket holds besides objects: the name of whose they are.
+/// What a bucket holds besides objects: the name of whose they are, and how far it has gone with their
+/// records.
 const INSTALLATION: &str = "installation";
+const TENURE: &str = "tenure";
 /// What is before that name while a move brings contents there, and after one has brought them away.
 const ARRIVING: &str = "arriving ";
 const LEFT: &str = "left ";
@@ -350,20 +352,37 @@ impl Store {
 
     /// What is noted of whose the bucket is.
     fn mark(&self) -> io::Result<Option<String>> {
-        let at = self.bucket.name(INSTALLATION)?;
+        self.note(INSTALLATION)
+    }
+
+    fn set_mark(&self, mark: String) -> io::Result<()> {
+        self.set_note(INSTALLATION, mark)
+    }
+
+    pub(super) fn tenure(&self) -> io::Result<Option<String>> {
+        self.note(TENURE)
+    }
+
+    pub(super) fn set_tenure(&self, text: &str) -> io::Result<()> {
+        self.set_note(TENURE, text.to_owned())
+    }
+
+    /// What is noted beside the objects.
+    fn note(&self, name: &str) -> io::Result<Option<String>> {
+        let at = self.bucket.name(name)?;
         let found = self.wait(async { self.bucket.open(&at, None).await?.0.all().await });
         match found {
             Ok(found) => String::from_utf8(found)
                 .map(Some)
-                .map_err(|_| io::Error::other("the object `installation` is damaged")),
+                .map_err(|_| io::Error::other(format!("the object `{name}` is damaged"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn set_mark(&self, mark: String) -> io::Result<()> {
-        let at = self.bucket.name(INSTALLATION)?;
-        let put = self.bucket.store.put(&at, PutPayload::from(mark.into_bytes()));
+    fn set_note(&self, name: &str, text: String) -> io::Result<()> {
+        let at = self.bucket.name(name)?;
+        let put = self.bucket.store.put(&at, PutPayload::from(text.into_bytes()));
         self.wait(put).map_err(failed).map(drop)
     }
 

@@ -182,6 +182,11 @@ impl Service {
         self.child.wait().unwrap();
     }
 
+    /// Whether the service has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Starts the service again after it has ended.
     pub(crate) fn restart(&mut self) {
         self.child = spawn(&self.data, &self.place, &self.settings);

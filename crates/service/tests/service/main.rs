@@ -53,6 +53,7 @@ mod sessions;
 mod setup;
 mod sizes;
 mod slurm;
+mod tenure;
 mod unknown;
 mod up;
 mod views;

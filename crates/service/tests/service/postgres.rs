@@ -172,6 +172,20 @@ impl Postgres {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
+    /// Makes a copy of a database as it is now, also while servers work on it; its address.
+    pub(crate) fn copy(&self, url: &str) -> String {
+        let copy = self.database();
+        let dump = self.folder.join("dump.sql");
+        let mut pg_dump = self.program("pg_dump");
+        let dumped = pg_dump.arg("--file").arg(&dump).args(["--dbname", url]).output().unwrap();
+        assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
+        let mut psql = self.program("psql");
+        psql.args(["--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "--dbname", &copy]);
+        let read = psql.arg("--file").arg(&dump).output().unwrap();
+        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        copy
+    }
+
     /// How many transactions a database has seen, once nobody is connected to it any more.
     pub(crate) fn n_transactions(&self, url: &str) -> u64 {
         let name = url.rsplit('/').next().unwrap();
