@@ -32,6 +32,13 @@ test("ticks are told apart, far from zero and near it", () => {
   }
 });
 
+test("ticks have the decimals that they need, and all as many", () => {
+  assert.deepEqual(tickLabels([119.67, 119.671, 119.672]), ["119.670", "119.671", "119.672"]);
+  assert.deepEqual(tickLabels([0.1, 0.2, 0.1 + 0.2]), ["0.1", "0.2", "0.3"]);
+  assert.deepEqual(tickLabels([0, 0.25, 0.5]), ["0.00", "0.25", "0.50"]);
+  assert.deepEqual(tickLabels([-79_000, -78_500]), ["-79,000", "-78,500"]);
+});
+
 test("hours of a limit are told to a tenth", () => {
   assert.equal(plain(hours(0.002_008)), 0);
   assert.equal(plain(hours(1_234.56)), 1234.6);

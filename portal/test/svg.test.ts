@@ -24,6 +24,13 @@ test("no two ticks of a saved chart have the same number", () => {
   }
 });
 
+test("what is constant but for its last digits is drawn as a level line", () => {
+  const picture = svgOf({ title: "t", x: { name: "time" }, y: { name: "volume" }, lines: [{ name: "v", x: [0, 1, 2], y: [119.67186, 119.67185, 119.67186] }] });
+  const heights = [.../ d="([^"]*L[^"]*)"/.exec(picture)?.[1]?.matchAll(/ ([\d.]+)/g) ?? []].map(([, height]) => Number(height));
+  assert.equal(heights.length, 3);
+  assert.ok(Math.max(...heights) - Math.min(...heights) < 1, `${heights}`);
+});
+
 test("a saved chart has its numbers beside its axes", () => {
   const line = { name: "a", x: [0, 1], y: [7, 7.004] };
   const picture = svgOf({ title: "t", x: { name: "time", unit: "ns" }, y: { name: "d", unit: "Å" }, lines: [line] });

@@ -3,6 +3,7 @@ import { useQueries, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { hasEnded } from "../api/task.ts";
 import { SeriesChart } from "./series.tsx";
 import { join, type Stage, stagesOf } from "./stages.ts";
 import { wordsOf } from "./table.ts";
@@ -36,7 +37,7 @@ export function JobCharts({ job }: { job: Job }) {
       x={{ name: "time", ...(joined.timeUnit === undefined ? {} : { unit: joined.timeUnit }) }}
       y={{ name: wordsOf(name), ...(unit === undefined ? {} : { unit }) }}
       lines={lines} />)}
-    {shown.length === 0 && <p className="quiet">Nothing has been logged yet.</p>}
+    {shown.length === 0 && <p className="quiet">{hasEnded(job) ? "Nothing was logged." : "Nothing has been logged yet."}</p>}
   </section>;
 }
 

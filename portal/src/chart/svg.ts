@@ -22,7 +22,7 @@ const EDGE = { left: 76, right: 16, top: 36, bottom: 48 };
 export function svgOf({ title, x, y, lines, isHistogram = false, isDotted = false }: Plot): string {
   const half = isHistogram ? barOf(lines[0]) / 2 : 0;
   const across = spanOf(lines.flatMap((line) => extent(line.x)).flatMap((at) => [at - half, at + half]));
-  const up = spanOf([...lines.flatMap((line) => extent(line.y)), ...(isHistogram ? [0] : [])]);
+  const up = widened(spanOf([...lines.flatMap((line) => extent(line.y)), ...(isHistogram ? [0] : [])]));
   const atX = (value: number) => EDGE.left + ((value - across.from) / across.size) * (WIDTH - EDGE.left - EDGE.right);
   const atY = (value: number) => HEIGHT - EDGE.bottom - ((value - up.from) / up.size) * (HEIGHT - EDGE.top - EDGE.bottom);
   const bottom = HEIGHT - EDGE.bottom;
@@ -118,6 +118,15 @@ function spanOf(values: readonly number[]): Span {
   if (least === undefined || largest === undefined) return { from: 0, size: 1 };
   if (least === largest) return { from: least - 0.5, size: 1 };
   return { from: least, size: largest - least };
+}
+
+/** Of its size, what a curve has to change by to fill a chart: logs are rounded, and rounding is no event. */
+const LEAST_CHANGE = 1e-4;
+
+/** A range that can be drawn: one of numbers that differ in their last digits alone is widened. */
+export function widened({ from, size }: Span): Span {
+  const least = LEAST_CHANGE * Math.max(Math.abs(from), Math.abs(from + size));
+  return size >= least ? { from, size } : { from: from + (size - least) / 2, size: least };
 }
 
 /** About five round numbers in a range. */

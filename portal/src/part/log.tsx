@@ -17,7 +17,7 @@ export function Log({ job_id, hasEnded }: { job_id: string; hasEnded: boolean })
     if (box.current && isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
   if (text === undefined) return <p className="quiet">Loading…</p>;
-  if (text === "") return <p className="quiet">Nothing has been logged yet.</p>;
+  if (text === "") return <p className="quiet">{hasEnded ? "Nothing was logged." : "Nothing has been logged yet."}</p>;
   return <pre ref={box} className="log" role="region" tabIndex={0} aria-label="Log" onScroll={(event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < 24;

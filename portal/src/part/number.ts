@@ -61,12 +61,15 @@ export function moment(ps: number): string {
   return new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 3 }).format(ps);
 }
 
-/** Ticks of an axis: with as many decimals as their distance needs to tell them apart. */
+/** Ticks of an axis: all with as many decimals as they need to be where they say, and no more. */
 export function tickLabels(values: readonly number[]): string[] {
   const [first = 0, second = first + 1] = values;
-  const decimals = Math.ceil(-Math.log10(Math.abs(second - first)) - 1e-9);
-  if (!(decimals <= MOST_DECIMALS)) return values.map((value) => number(value, MOST_DECIMALS));
-  const format = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: Math.max(0, decimals) + 1 });
+  const near = Math.abs(second - first) / 1000;
+  // What has been added up misses a round number by a little.
+  const isExact = (decimals: number) => values.every((value) => Math.abs(value - Number(value.toFixed(decimals))) <= near);
+  const decimals = Array.from({ length: MOST_DECIMALS + 1 }, (_, i) => i).find(isExact);
+  if (decimals === undefined) return values.map((value) => number(value, MOST_DECIMALS));
+  const format = new Intl.NumberFormat(LANGUAGE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   return values.map((value) => format.format(value));
 }
 
