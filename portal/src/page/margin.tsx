@@ -24,6 +24,7 @@ const LossChart = lazy(async () => ({ default: (await import("../chart/losses.ts
 
 const FORMATS = ["csv", "json", "yaml", "xml", "fpml"] as const satisfies readonly Format[];
 const NAMES = ["portfolio", ...MARGIN.flatMap(({ often, seldom }) => [...often, ...seldom]), ...Object.values(HISTORY).flat().map((name) => `settings.${name}`)];
+const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf("currency"));
 const EXAMPLE = "ticker,type,quantity,entryDate,entryPrice\nXEQ1,long,12,,\nXEQ3,short,40,2024-11-29,\n";
 
 export default function Margin() {
@@ -201,17 +202,17 @@ function Result({ report, asked, isOld }: ResultProps) {
       </div>
       {error && <Failure error={error} />}
       <dl className="figures">
-        <div><dt>initial margin</dt><dd>{amount(summary.initialMargin)}</dd></div>
-        <div><dt>maintenance margin</dt><dd>{amount(summary.maintenanceMargin)}</dd></div>
+        <div><dt>initial margin</dt><dd>{amount(summary.initialMargin, currency)}</dd></div>
+        <div><dt>maintenance margin</dt><dd>{amount(summary.maintenanceMargin, currency)}</dd></div>
         {summary.expectedShortfall !== undefined && <div>
           <dt>expected shortfall{level}</dt>
-          <dd>{amount(summary.expectedShortfall)}</dd>
+          <dd>{amount(summary.expectedShortfall, currency)}</dd>
         </div>}
-        {summary.valueAtRisk !== undefined && <div><dt>value at risk{level}</dt><dd>{amount(summary.valueAtRisk)}</dd></div>}
+        {summary.valueAtRisk !== undefined && <div><dt>value at risk{level}</dt><dd>{amount(summary.valueAtRisk, currency)}</dd></div>}
         {summary.stressedMargin !== undefined && <div>
-          <dt>margin of the time of stress</dt><dd>{amount(summary.stressedMargin)}</dd>
+          <dt>margin of the time of stress</dt><dd>{amount(summary.stressedMargin, currency)}</dd>
         </div>}
-        {summary.stressAddOn !== undefined && <div><dt>added for the stress</dt><dd>{amount(summary.stressAddOn)}</dd></div>}
+        {summary.stressAddOn !== undefined && <div><dt>added for the stress</dt><dd>{amount(summary.stressAddOn, currency)}</dd></div>}
       </dl>
       {summary.poolDates !== undefined && <p className="small quiet">
         For {summary.marginDate}, from {number(summary.poolDates)} dates from {summary.firstPoolDate} to {summary.lastPoolDate}.
@@ -221,7 +222,10 @@ function Result({ report, asked, isOld }: ResultProps) {
       {summary.sigma && Object.keys(summary.sigma).length > 0 && <Volatilities sigma={summary.sigma} />}
     </section>
     {warnings.length > 0 && <Notice kind="waiting">{warnings.map((text) => <p key={text}>{text}</p>)}</Notice>}
-    {rows.length > 0 && <Positions rows={rows} />}
+    {rows.length > 0 ? <Positions rows={rows} /> : <section className="panel stack">
+      <h2>Positions</h2>
+      <p>The portfolio has no positions: there is nothing to ask a margin for.</p>
+    </section>}
     {losses && losses.length > 0 && <section className="panel stack">
       <h2>Losses of {number(losses.length)} scenarios</h2>
       <Suspense fallback={<p className="quiet">Loading…</p>}>
@@ -258,9 +262,9 @@ function Positions({ rows }: { rows: Report["rows"] }) {
         <td>{row.ticker}</td>
         <td>{row.positionType}</td>
         <td className="number">{contracts(row.quantity)}</td>
-        <td className="number wide">{amount(row.currentMarketValue)}</td>
-        <td className="number wide">{amount(row.variationMargin)}</td>
-        <td className="number">{amount(row.initialMargin)}</td>
+        <td className="number wide">{amount(row.currentMarketValue, row.currency)}</td>
+        <td className="number wide">{amount(row.variationMargin, row.currency)}</td>
+        <td className="number">{amount(row.initialMargin, row.currency)}<span className="only-narrow quiet"> {row.currency}</span></td>
         {hasBars && <td className="wide part-of-margin"><Bar share={row.initialMargin / largest} /></td>}
         <td className="wide">{row.currency}</td>
       </tr>)}</tbody>
@@ -288,7 +292,7 @@ function Worst({ scenarios, currency }: { scenarios: readonly Schemas["MarginSce
         <th scope="col">Drawn from</th>
       </tr></thead>
       <tbody>{scenarios.map(({ loss, dates }, i) => <tr key={i}>
-        <td className="number">{amount(loss)}</td>
+        <td className="number">{amount(loss, currency)}</td>
         <td className="words">{dates.join(", ")}</td>
       </tr>)}</tbody>
     </table></div>
@@ -304,8 +308,12 @@ function Bar({ share }: { share: number }) {
   </svg>;
 }
 
-function amount(value: number): string {
-  return new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 }).format(value);
+/** With the decimals of its currency, so that amounts below each other can be compared by their places. */
+function amount(value: number, currency = ""): string {
+  // Whatever a portfolio says may stand in the place of a currency.
+  const { maximumFractionDigits: decimals = 2 } = CURRENCIES.has(currency)
+    ? new Intl.NumberFormat(LANGUAGE, { style: "currency", currency }).resolvedOptions() : {};
+  return new Intl.NumberFormat(LANGUAGE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format(value);
 }
 
 async function reportOf({ format, body }: Asked): Promise<Report> {
