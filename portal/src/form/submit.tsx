@@ -18,6 +18,8 @@ export type Submission = {
   /** A refusal for something else than the body. */
   failure: Error | undefined;
   submit: () => Promise<void>;
+  /** Sends it no more: what it waits for becomes the failure. */
+  stop: () => void;
 };
 
 /**
@@ -34,24 +36,30 @@ export function useSubmission<Body, Answer>(
   const [refused, refuse] = useState<{ error: Error; text: string }>();
   const kept = useRef<{ text: string; key: string }>(undefined);
   const isGone = useRef(false);
+  // Two clicks may come before the page is drawn once.
+  const isUnderWay = useRef(false);
+  const stopping = useRef<AbortController>(undefined);
   useEffect(() => {
     isGone.current = false;
     return () => void (isGone.current = true);
   }, []);
 
   async function submit(): Promise<void> {
-    if (isBusy) return;
+    if (isUnderWay.current) return;
+    isUnderWay.current = true;
+    stopping.current = new AbortController();
     const text = JSON.stringify(body);
     if (kept.current?.text !== text) kept.current = { text, key: newKey() };
     setBusy(true);
     refuse(undefined);
     try {
-      const answer = await sendInTurn(() => send(body, kept.current?.key ?? ""), setWaits, isGone);
+      const answer = await sendInTurn(() => send(body, kept.current?.key ?? ""), setWaits, isGone, stopping.current.signal);
       kept.current = undefined;
       if (!isGone.current) done(answer);
     } catch (error) {
       refuse({ error: error instanceof Error ? error : new Error(String(error)), text });
     }
+    isUnderWay.current = false;
     setBusy(false);
     setWaits("");
   }
@@ -60,6 +68,7 @@ export function useSubmission<Body, Answer>(
   const isOfThis = about.length > 0 && refused?.text === JSON.stringify(body);
   return {
     isBusy, waits, error: refused?.error, violations: isOfThis ? about : [], failure: about.length > 0 ? undefined : refused?.error, submit,
+    stop: () => stopping.current?.abort(),
   };
 }
 
@@ -71,21 +80,35 @@ export function violationsOf(error: unknown): readonly Violation[] {
 
 /** Repeats what was refused with 429, after the seconds that the service names. */
 async function sendInTurn<T>(
-  send: () => Promise<T>, tell: (text: string) => void, isGone: { current: boolean },
+  send: () => Promise<T>, tell: (text: string) => void, isGone: { current: boolean }, stopped: AbortSignal,
 ): Promise<T> {
   for (;;) {
     try {
       return await send();
     } catch (error) {
       const seconds = error instanceof Refused && error.status === 429 ? error.retryAfter : null;
-      if (seconds === null || seconds > LONGEST_WAIT_S || isGone.current) throw error;
+      if (!(error instanceof Refused) || seconds === null || seconds > LONGEST_WAIT_S || isGone.current) throw error;
       for (let left = Math.max(1, Math.ceil(seconds)); left > 0; left -= 1) {
-        tell(`The service asks to wait; it is sent again in ${left} s.`);
-        await new Promise((go) => setTimeout(go, 1000));
+        tell(`The service asks to wait: ${error.message}. It is sent again in ${left} s.`);
+        await second(stopped);
+        if (stopped.aborted) throw error;
       }
       tell("");
     }
   }
+}
+
+/** A second, or less if it is not waited for any longer. */
+function second(stopped: AbortSignal): Promise<void> {
+  return new Promise((go) => {
+    const end = () => {
+      clearTimeout(timer);
+      stopped.removeEventListener("abort", end);
+      go();
+    };
+    const timer = setTimeout(end, 1000);
+    stopped.addEventListener("abort", end);
+  });
 }
 
 /** Leads to the first control that is wrong, or to what is wrong with none of them. */

@@ -16,6 +16,7 @@ import { JOB, MASKS } from "../form/groups.ts";
 import { PRESETS } from "../form/presets.ts";
 import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.tsx";
 import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
 import { nameOf } from "../part/system.ts";
@@ -104,9 +105,9 @@ export default function JobNew({ search }: PageProps<"job_new">) {
         {(replicas ?? 1) > 1 ? `Simulate ${replicas} times` : "Simulate"}
       </button>
     </div>
-    <p role="status" className="quiet">
-      {submission.waits || (submission.isBusy && (replicas ?? 1) > 1 ? `${begun?.sent ?? 0} of ${replicas} submitted` : "")}
-    </p>
+    <Waits submission={submission}>
+      {submission.isBusy && (replicas ?? 1) > 1 && `${begun?.sent ?? 0} of ${replicas} submitted`}
+    </Waits>
     {!submission.isBusy && begun && begun.sent > 0 && <Notice kind="waiting"><p>
       {begun.sent} of {begun.of} are submitted, and are among the <a href={address("jobs")}>jobs</a>. {
         batchOf(body, replicas ?? 1, begun).key === begun.key

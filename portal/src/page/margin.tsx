@@ -10,6 +10,7 @@ import { read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { HISTORY, MARGIN } from "../form/groups.ts";
 import { focusOnWrong, useFocusOnWrong, useSubmission } from "../form/submit.tsx";
+import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure, Notice } from "../part/notice.tsx";
 import { columnOf, LANGUAGE, number } from "../part/number.ts";
@@ -66,7 +67,7 @@ export default function Margin() {
           {submission.isBusy ? "Calculating…" : "Calculate"}
         </button>
       </div>
-      <p role="status" className="quiet">{submission.waits}</p>
+      <Waits submission={submission} />
       {submission.failure
         && <Failure error={submission.failure} again={() => void submission.submit()} />}
       <WrongAtTop wrong={wrong} />

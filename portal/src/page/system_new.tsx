@@ -14,6 +14,7 @@ import { BROUGHT, type Group, SYSTEM } from "../form/groups.ts";
 import { keysOf, type Ligand, Ligands, ligandsOf, readLigands } from "../form/ligands.tsx";
 import { SystemPreview } from "../form/system_preview.tsx";
 import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
 import { Failure, Notice } from "../part/notice.tsx";
@@ -82,7 +83,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
       <h1>New system</h1>
       <button className="main" aria-busy={submission.isBusy} disabled={isMissing}>{isBrought ? "Bring" : "Build"}</button>
     </div>
-    <p role="status" className="quiet">{submission.waits}</p>
+    <Waits submission={submission} />
     {submission.failure
       && <Failure error={submission.failure} again={() => void submission.submit()} />}
     {lost && <Notice kind="waiting"><p>The system to begin with cannot be read: {lost.message}</p></Notice>}

@@ -19,6 +19,7 @@ import { type Fields, read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { ANALYSIS, MASKS } from "../form/groups.ts";
 import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Cancellation, Deletion } from "./deletion.tsx";
 import { nameOf } from "./job.tsx";
@@ -140,7 +141,7 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
         {[...kinds, ...frames].map((group) => <FieldGroup key={group.title} group={group} fields={FORM}
           typed={typed} onType={keep} wrong={wrong} onFocus={focus} />)}
       </div>
-      <p role="status" className="quiet">{submission.waits}</p>
+      <Waits submission={submission} />
       <div className="end"><button className="main" aria-busy={submission.isBusy}>Analyse</button></div>
       <EstimatePanel check={check} />
     </form>

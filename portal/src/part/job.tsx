@@ -8,6 +8,7 @@ import { hasEnded, jobView } from "../api/task.ts";
 import { FieldControl } from "../form/field.tsx";
 import { notNumber, numberOf } from "../form/form.ts";
 import { useSubmission } from "../form/submit.tsx";
+import { Waits } from "../form/waits.tsx";
 import { address, go } from "../routes.ts";
 import { useBack } from "./back.ts";
 import { Cancellation, Deletion } from "./deletion.tsx";
@@ -124,7 +125,7 @@ function Extend({ job, onClose, done }: { job: Job; onClose: () => void; done: (
       {value !== undefined && value > 0 && speed !== undefined && speed > 0
         && <p aria-live="polite">About {duration((value / speed) * 86_400)} at {number(speed, 3)} ns/day, the speed of its production.</p>}
       {submission.failure && <Failure error={submission.failure} />}
-      <p role="status">{submission.waits}</p>
+      <Waits submission={submission} />
       <div className="end">
         <button type="button" onClick={onClose}>Close</button>
         <button className="main" disabled={value === undefined} aria-busy={submission.isBusy}>Extend</button>
