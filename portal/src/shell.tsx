@@ -1,5 +1,5 @@
 //! What is around every page: the bar at the top, who has signed in, and which page is shown.
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { type ComponentType, lazy, type MouseEvent as Clicked, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "./api/client.ts";
@@ -9,6 +9,7 @@ import { Boundary } from "./part/boundary.tsx";
 import { Dialog } from "./part/dialog.tsx";
 import { IsCut, useEvents } from "./part/events.ts";
 import { useKeptFocus } from "./part/focus.ts";
+import { useOnce } from "./part/mutation.ts";
 import { Failure, NotFound } from "./part/notice.tsx";
 import { leave, type Session, useSession, useSignedIn } from "./part/session.ts";
 import { SignInForm } from "./part/sign_in.tsx";
@@ -69,7 +70,7 @@ export function Shell() {
 }
 
 function Bar({ page, session }: { page: Page | undefined; session: Session }) {
-  const signOut = useMutation({
+  const signOut = useOnce({
     mutationFn: () => expectData(molbox.DELETE("/session")),
     // Also when the session had ended before; a service that does not answer has ended none.
     onSettled: (_, error) => (!error || error instanceof Refused ? leave() : startAgain()),

@@ -140,6 +140,26 @@ test("a text that is too long is said to be, and nothing of it is cut", async ()
   browser.look();
 });
 
+test("two clicks make one key", async () => {
+  await page.getByRole("button", { name: "New key" }).click();
+  await page.getByLabel("Name").fill("once");
+  await page.getByRole("button", { name: "Make the key" }).dblclick();
+  await page.getByRole("button", { name: "I have it" }).click();
+  await page.getByRole("row", { name: "once" }).waitFor();
+  assert.equal(await page.getByRole("row", { name: "once" }).count(), 1);
+  browser.look();
+});
+
+test("a password that was typed otherwise again is said to be where it was", async () => {
+  await page.getByLabel("Present password").fill(PASSWORD);
+  await page.getByLabel("New password", { exact: true }).fill(PASSWORD);
+  await page.getByLabel("New password again").fill(CHOSEN);
+  await page.getByRole("button", { name: "Change the password" }).click();
+  await page.getByLabel("New password again").and(page.locator("[aria-invalid=true]")).waitFor();
+  assert.equal(await page.locator("[aria-invalid=true]").count(), 1);
+  browser.look();
+});
+
 test("a session that has ended elsewhere asks to sign in when the window is looked at", async () => {
   await page.context().clearCookies();
   await page.evaluate(() => dispatchEvent(new Event("focus")));

@@ -22,7 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 6] = [
 const PARTS: &[&str] = &["api", "chart", "form", "part", "routes.ts", "viewer"];
 
 /// Words, the only places that may have them, and why.
-const ONLY_THERE: [(&[&str], &[&str], &str); 5] = [
+const ONLY_THERE: [(&[&str], &[&str], &str); 6] = [
     (&["fetch(", "XMLHttpRequest", "EventSource"], &["api/"], "only api/ speaks to the service"),
     (&["\"molstar", "'molstar"], &["viewer/stage.ts"], "only viewer/stage.ts knows Mol*"),
     (&["\"uplot", "'uplot"], &["chart/"], "only chart/ knows uPlot"),
@@ -37,6 +37,11 @@ const ONLY_THERE: [(&[&str], &[&str], &str); 5] = [
         ],
         &["routes.ts"],
         "only routes.ts knows addresses",
+    ),
+    (
+        &["useMutation("],
+        &["part/mutation.ts"],
+        "what is done by a click is begun once, by useOnce of part/mutation.ts",
     ),
     (
         &[": any", "as any", "<any", "any[]", "dangerouslySetInnerHTML", "@ts-ignore"],

@@ -1,10 +1,11 @@
 //! The account of who has signed in: ways in, and what it uses.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
 import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
 import { Keys } from "../part/keys.tsx";
+import { useOnce } from "../part/mutation.ts";
 import { Failure, Notice } from "../part/notice.tsx";
 import { bytes, hours, number } from "../part/number.ts";
 import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
@@ -30,8 +31,8 @@ type Wrong = Partial<Record<keyof Change, string>>;
 
 function Password() {
   const queries = useQueryClient();
-  const [typedWrong, setTypedWrong] = useState<string>();
-  const change = useMutation({
+  const [typedWrong, setTypedWrong] = useState<ReturnType<typeof unlike>>();
+  const change = useOnce({
     mutationFn: ({ body }: { body: Change; form: HTMLFormElement }) => expectData(molbox.POST("/session/password", { body })),
     onSuccess: (_, { form }) => {
       form.reset();
@@ -56,8 +57,8 @@ function Password() {
         wrong={refused?.password} />
       <Input label="New password" name="new_password" type="password" autoComplete="new-password" longest={LONGEST}
         help={`${SHORTEST} characters or more. All other sessions end with the old one.`}
-        wrong={typedWrong ?? refused?.new_password} />
-      <Input label="New password again" name="again" type="password" autoComplete="new-password" longest={LONGEST} />
+        wrong={typedWrong?.first ?? refused?.new_password} />
+      <Input label="New password again" name="again" type="password" autoComplete="new-password" longest={LONGEST} wrong={typedWrong?.again} />
       {change.error && !refused && <Failure error={change.error} />}
       {change.isSuccess && <Notice><p>The password is changed, and every other session has ended.</p></Notice>}
       <div className="end"><button className="main" aria-busy={change.isPending}>Change the password</button></div>

@@ -1,5 +1,5 @@
 //! The files of the account. The whole page takes what is dropped on it.
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type DragEvent, type FormEvent, lazy, Suspense, useContext, useEffect, useRef, useState } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
@@ -8,6 +8,7 @@ import { newKey } from "../api/key.ts";
 import { stemOf, Unfit } from "../api/upload.ts";
 import { Deletion } from "../part/deletion.tsx";
 import { useOf } from "../part/files.ts";
+import { useOnce } from "../part/mutation.ts";
 import { Failure } from "../part/notice.tsx";
 import { bytes, percent } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
@@ -110,7 +111,7 @@ function Rename({ name, onName }: { name: string; onName: (name: string) => void
 function PublicEntry() {
   const queries = useQueryClient();
   const [typed, type] = useState("");
-  const entry = useMutation({
+  const entry = useOnce({
     mutationFn: (pdb_id: string) => expectData(molbox.POST("/submit/file/", {
       body: { pdb_id }, params: { header: { "Idempotency-Key": newKey() } },
     })),
@@ -201,7 +202,7 @@ function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => voi
 
 function Delete({ file, onClose }: { file: FileRecord; onClose: () => void }) {
   const queries = useQueryClient();
-  const remove = useMutation({
+  const remove = useOnce({
     mutationFn: () => expectData(molbox.DELETE("/info/file/{file_id}", { params: { path: { file_id: file.file_id } } })),
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: ["files"] });

@@ -1,9 +1,9 @@
 //! Where the link of an invitation leads: somebody chooses a password.
-import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
 import { expectData, molbox, Refused } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
+import { useOnce } from "../part/mutation.ts";
 import { Failure, Notice } from "../part/notice.tsx";
 import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
 import { useSignedIn } from "../part/session.ts";
@@ -11,9 +11,9 @@ import { address, fragment, goToStart } from "../routes.ts";
 
 export default function Invitation() {
   const [token] = useState(fragment);
-  const [wrong, setWrong] = useState<string>();
+  const [wrong, setWrong] = useState<ReturnType<typeof unlike>>();
   const signedIn = useSignedIn();
-  const accept = useMutation({
+  const accept = useOnce({
     mutationFn: (password: string) => expectData(molbox.POST("/session/invitation", { body: { token, password } })),
     onSuccess: (session) => {
       signedIn(session);
@@ -39,8 +39,8 @@ export default function Invitation() {
       <p>Whoever has chosen a password already can <a href={address("jobs")}>sign in</a>.</p>
     </> : <form className="panel stack" onSubmit={submit}>
       <Input label="Password" name="password" type="password" autoComplete="new-password" autoFocus longest={LONGEST}
-        help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong} />
-      <Input label="The same again" name="again" type="password" autoComplete="new-password" longest={LONGEST} />
+        help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong?.first} />
+      <Input label="The same again" name="again" type="password" autoComplete="new-password" longest={LONGEST} wrong={wrong?.again} />
       {accept.error && <Failure error={accept.error} />}
       <div className="end"><button className="main" aria-busy={accept.isPending}>Set the password and sign in</button></div>
     </form>}

@@ -1,10 +1,11 @@
 //! The jobs of the account, newest first, those of a batch together.
-import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { useHere } from "../part/here.ts";
 import { nameOf } from "../part/job.tsx";
+import { useOnce } from "../part/mutation.ts";
 import { Failure } from "../part/notice.tsx";
 import { number, percent } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
@@ -78,7 +79,7 @@ export default function Jobs() {
 
 /** Where to begin when there is no job yet. */
 function Begin() {
-  const example = useMutation({
+  const example = useOnce({
     mutationFn: async () => (await import("../api/example.ts")).registerExample(),
     onSuccess: (protein) => go(address("system_new", { protein })),
   });

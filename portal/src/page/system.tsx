@@ -1,11 +1,12 @@
 //! A system: how its build goes, and what is in the box.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
+import { useOnce } from "../part/mutation.ts";
 import { FileStructure, structureFile } from "../part/structure.tsx";
 import { Cancellation, Deletion } from "../part/deletion.tsx";
 import { Unreadable } from "../part/notice.tsx";
@@ -95,7 +96,7 @@ function Head({ system }: { system: System }) {
   const queries = useQueryClient();
   const [asks, ask] = useState<"cancel" | "delete">();
   const path = { system_id: system.system_id };
-  const cancel = useMutation({
+  const cancel = useOnce({
     mutationFn: () => expectData(molbox.POST("/cancel/system/{system_id}", { params: { path } })),
     onSuccess: (record) => {
       queries.setQueryData(["system", system.system_id], record);
@@ -128,7 +129,7 @@ function Head({ system }: { system: System }) {
 
 function Delete({ system, onClose }: { system: System; onClose: () => void }) {
   const queries = useQueryClient();
-  const remove = useMutation({
+  const remove = useOnce({
     mutationFn: () => expectData(molbox.DELETE("/info/system/{system_id}", {
       params: { path: { system_id: system.system_id } },
     })),

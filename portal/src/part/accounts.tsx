@@ -1,11 +1,12 @@
 //! The accounts of the service: made, invited, changed, disabled by administrators.
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useId, useState } from "react";
 
 import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { Copy } from "./copy.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Input, textOf } from "./input.tsx";
+import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { bytes, hours, number } from "./number.ts";
 import { Pages, usePaging } from "./pages.tsx";
@@ -86,7 +87,7 @@ function ofLimit({ used, most }: { used: number; most?: number }, words: (value:
 
 function useChange(account: string, onSuccess: () => void) {
   const queries = useQueryClient();
-  return useMutation({
+  return useOnce({
     mutationFn: (body: Change) => expectData(molbox.POST("/admin/account/{account}", { params: { path: { account } }, body })),
     onSuccess: async () => {
       // What one that is disabled has queued and running is cancelled.
@@ -101,7 +102,7 @@ const invite = (account: string) =>
 
 function NewAccount({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
-  const create = useMutation({
+  const create = useOnce({
     mutationFn: async (body: Schemas["AccountRequest"]) => {
       await expectData(molbox.POST("/admin/account", { body }));
       return invite(body.account);
@@ -161,7 +162,7 @@ function inWords(error: Error | null, field: string): string | undefined {
 
 function Invite({ of: { account, has_password }, onClose }: { of: Account; onClose: () => void }) {
   const queries = useQueryClient();
-  const make = useMutation({
+  const make = useOnce({
     mutationFn: () => invite(account),
     onSuccess: () => queries.invalidateQueries({ queryKey: ACCOUNTS }),
   });

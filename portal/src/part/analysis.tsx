@@ -1,5 +1,5 @@
 //! The analyses of a trajectory: what can be measured, and what was.
-import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, lazy, Suspense, useMemo, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
@@ -23,6 +23,7 @@ import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Cancellation, Deletion } from "./deletion.tsx";
 import { nameOf } from "./job.tsx";
+import { useOnce } from "./mutation.ts";
 import { Failure, Notice } from "./notice.tsx";
 import { columnOf, LANGUAGE, number, significant, toFemtosecond } from "./number.ts";
 import { Status } from "./status.tsx";
@@ -163,12 +164,12 @@ function Shown({ analysis, subject }: ShownProps) {
   const queries = useQueryClient();
   const path = { analysis_id: analysis.analysis_id };
   const changed = () => queries.invalidateQueries({ queryKey: ["analyses"] });
-  const cancel = useMutation({
+  const cancel = useOnce({
     mutationFn: () => expectData(molbox.POST("/cancel/analysis/{analysis_id}", { params: { path } })),
     onSuccess: () => ask(undefined),
     onSettled: changed,
   });
-  const zip = useMutation({ mutationFn: () => zipOf(analysis.analysis_id, subject.name) });
+  const zip = useOnce({ mutationFn: () => zipOf(analysis.analysis_id, subject.name) });
   const [asks, ask] = useState<"cancel" | "delete">();
   return <>
     <div className="spread">
@@ -198,7 +199,7 @@ function Shown({ analysis, subject }: ShownProps) {
 
 function Delete({ analysis: { analysis_id }, onClose }: { analysis: Analysis; onClose: () => void }) {
   const queries = useQueryClient();
-  const remove = useMutation({
+  const remove = useOnce({
     mutationFn: () => expectData(molbox.DELETE("/info/analysis/{analysis_id}", { params: { path: { analysis_id } } })),
     onSuccess: async () => {
       onClose();

@@ -1,5 +1,5 @@
 //! A job as its pages share it: its record as it changes, and the head with what can be done with it.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useContext, useEffect, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
@@ -14,6 +14,7 @@ import { useBack } from "./back.ts";
 import { Cancellation, Deletion } from "./deletion.tsx";
 import { Dialog } from "./dialog.tsx";
 import { IsCut } from "./events.ts";
+import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { duration, number } from "./number.ts";
 import { Status } from "./status.tsx";
@@ -48,7 +49,7 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
   const path = { job_id: job.job_id };
   const replace = (record: Job) => queries.setQueryData(["job", job.job_id], record);
   const refetch = () => queries.invalidateQueries({ queryKey: ["job", job.job_id] });
-  const cancel = useMutation({
+  const cancel = useOnce({
     mutationFn: () => expectData(molbox.POST("/cancel/job/{job_id}", { params: { path } })),
     onSuccess: (record) => {
       replace(record);
@@ -56,7 +57,7 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
     },
     onError: refetch,
   });
-  const retry = useMutation({
+  const retry = useOnce({
     mutationFn: () => expectData(molbox.POST("/retry/job/{job_id}", { params: { path } })),
     onSuccess: replace,
     onError: refetch,
@@ -136,7 +137,7 @@ function Extend({ job, onClose, done }: { job: Job; onClose: () => void; done: (
 
 function Delete({ job, onClose }: { job: Job; onClose: () => void }) {
   const queries = useQueryClient();
-  const remove = useMutation({
+  const remove = useOnce({
     mutationFn: () => expectData(molbox.DELETE("/info/job/{job_id}", { params: { path: { job_id: job.job_id } } })),
     onSuccess: () => {
       queries.removeQueries({ queryKey: ["job", job.job_id] });

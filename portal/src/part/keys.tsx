@@ -1,11 +1,12 @@
 //! The keys of an account, for the terminal and for programs: made, shown once, revoked.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { Copy } from "./copy.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Input, textOf } from "./input.tsx";
+import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { When } from "./when.tsx";
 
@@ -56,7 +57,7 @@ const TERMS: [name: string, days: number | undefined][] = [
 function NewKey({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
   const [wrong, setWrong] = useState<string>();
-  const create = useMutation({
+  const create = useOnce({
     mutationFn: (body: Schemas["KeyRequest"]) => expectData(molbox.POST("/submit/key", { body })),
     onSuccess: () => queries.invalidateQueries({ queryKey: KEYS }),
   });
@@ -107,7 +108,7 @@ function ShownOnce({ made, onClose }: { made: Schemas["NewKey"]; onClose: () => 
 
 function Revoke({ of, onClose }: { of: Schemas["ApiKeySummary"]; onClose: () => void }) {
   const queries = useQueryClient();
-  const revoke = useMutation({
+  const revoke = useOnce({
     mutationFn: () => expectData(molbox.DELETE("/info/key/{key_id}", { params: { path: { key_id: of.key_id } } })),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: KEYS });

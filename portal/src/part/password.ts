@@ -4,9 +4,9 @@
 export const SHORTEST = 12;
 export const LONGEST = 200;
 
-/** What is wrong with a password that was typed twice. */
-export function unlike(password: string, again: string): string | undefined {
+/** What is wrong with a password that was typed twice, at the field where it is. */
+export function unlike(password: string, again: string): { first?: string; again?: string } | undefined {
   const characters = [...password].length;
-  if (characters < SHORTEST) return `${characters} characters are too few; it needs ${SHORTEST}.`;
-  return password === again ? undefined : "What was typed again is something else.";
+  if (characters < SHORTEST) return { first: `${characters} characters are too few; it needs ${SHORTEST}.` };
+  return password === again ? undefined : { again: "What was typed again is something else." };
 }

@@ -1,9 +1,10 @@
 //! What waits and runs, of all accounts, for administrators: whose it is and how far, not what it is.
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { Dialog } from "./dialog.tsx";
+import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { duration, percent } from "./number.ts";
 import { Pages, usePaging } from "./pages.tsx";
@@ -63,7 +64,7 @@ function progressOf({ progress, is_cancelled }: Entry): ReactNode {
 
 function Cancel({ entry: { task_id, account, kind }, onClose }: { entry: Entry; onClose: () => void }) {
   const queries = useQueryClient();
-  const cancel = useMutation({
+  const cancel = useOnce({
     mutationFn: () => expectData(molbox.POST("/admin/queue/{task_id}/cancel", { params: { path: { task_id } } })),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: QUEUE });

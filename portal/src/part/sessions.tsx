@@ -1,10 +1,11 @@
 //! Where the account has signed in, and how that is ended.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { browserOf } from "./browser.ts";
 import { Dialog } from "./dialog.tsx";
+import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { When } from "./when.tsx";
 
@@ -46,7 +47,7 @@ export function Sessions() {
 
 function End({ sessions, onClose }: { sessions: readonly Session[]; onClose: () => void }) {
   const queries = useQueryClient();
-  const end = useMutation({
+  const end = useOnce({
     mutationFn: () => Promise.all(sessions.map(({ session_id }) => ended(session_id))),
     onSuccess: onClose,
     onSettled: () => queries.invalidateQueries({ queryKey: SESSIONS }),

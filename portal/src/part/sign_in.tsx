@@ -1,10 +1,11 @@
 //! The form that signs in, on a page of its own and over others.
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useEffect } from "react";
 
 import { baseUrl, expectData, molbox, Refused } from "../api/client.ts";
 import { fragment, here, isReadable } from "../routes.ts";
 import { Input, textOf } from "./input.tsx";
+import { useOnce } from "./mutation.ts";
 import { Failure, Notice } from "./notice.tsx";
 import type { Session } from "./session.ts";
 
@@ -25,7 +26,7 @@ export function SignInForm({ account = "", done }: { account?: string; done: (se
     queryFn: () => expectData(molbox.GET("/info/sign-in")),
     staleTime: Infinity,
   });
-  const signIn = useMutation({
+  const signIn = useOnce({
     mutationFn: (body: { account: string; password: string }) => expectData(molbox.POST("/session", { body })),
     onSuccess: done,
   });
