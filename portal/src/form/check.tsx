@@ -19,6 +19,8 @@ const SETTLED_MS = 400;
 export type Check<P> = {
   /** What was answered to this very request. */
   preview: P | undefined;
+  /** Whether there is something to ask. */
+  isAsked: boolean;
   violations: readonly Violation[];
   /** What should be known of it although it can be done. */
   warnings: readonly Schemas["Notice"][];
@@ -26,9 +28,12 @@ export type Check<P> = {
   again: () => void;
 };
 
-/** Asks when nothing has changed for a while; `body` is undefined as long as it cannot be sent. */
+/**
+ * Asks when nothing has changed for a while; `body` is undefined where there is nothing to ask. What could not be read is
+ * not in it: the rest is checked, and has no estimate.
+ */
 export function useCheck<Body, P extends Preview>(
-  kind: string, body: Body | undefined, send: (body: Body, signal: AbortSignal) => Promise<P>,
+  kind: string, body: Body | undefined, unread: readonly Violation[], send: (body: Body, signal: AbortSignal) => Promise<P>,
 ): Check<P> {
   const text = body === undefined ? undefined : JSON.stringify(body);
   const settled = useSettled(text);
@@ -41,12 +46,16 @@ export function useCheck<Body, P extends Preview>(
     gcTime: 0,
   });
   const again = () => void refetch();
-  if (text === undefined || text !== settled) return { preview: undefined, violations: [], warnings: [], again };
+  const isAsked = text !== undefined;
+  if (!isAsked || text !== settled) return { preview: undefined, isAsked, violations: unread, warnings: [], again };
   const warnings = data?.warnings ?? [];
   const fatal = warnings.filter(({ code }) => CERTAIN.includes(code));
   return {
-    preview: data,
-    violations: [...violationsOf(error), ...fatal.map(({ loc = ["body"], message: msg, code: type }) => ({ loc, msg, type }))],
+    preview: unread.length > 0 ? undefined : data,
+    isAsked,
+    // What was left out may be wrong in another way for that.
+    violations: [...unread, ...[...violationsOf(error), ...fatal.map(({ loc = ["body"], message: msg, code: type }) => ({ loc, msg, type }))]
+      .filter(({ loc }) => !unread.some((other) => other.loc.join(".") === loc.join(".")))],
     warnings: warnings.filter((warning) => !fatal.includes(warning)),
     again,
   };
@@ -62,13 +71,15 @@ export function useSettled<T>(value: T): T {
   return settled;
 }
 
+type EstimateProps = { check: Check<Preview>; times?: number; until?: string };
+
 /** `times` is how often it shall be submitted. The last estimate stays while another is worked out, so that the page does not jump. */
-export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; times?: number }) {
+export function EstimatePanel({ check, times = 1, until = "the request can be read" }: EstimateProps) {
   const [last, keep] = useState<Pick<Check<Preview>, "preview" | "warnings">>();
   useEffect(() => {
     if (check.preview) keep(check);
   }, [check.preview]);
-  const shown = check.preview ?? last?.preview;
+  const shown = check.preview ?? (check.isAsked ? last?.preview : undefined);
   const warnings = check.preview ? check.warnings : check.violations.length > 0 ? [] : last?.warnings;
   const left = useBytesLeft(shown?.estimate.result_bytes !== undefined);
   const rows = shown ? rowsOf(shown, left, times) : [];
@@ -77,11 +88,11 @@ export function EstimatePanel({ check, times = 1 }: { check: Check<Preview>; tim
     {check.violations.length > 0
       ? <p className="bad">Something has to be changed first.</p>
       : rows.length === 0
-        ? <p className="quiet">Appears when the request can be read.</p>
+        ? <p className="quiet">Appears when {until}.</p>
         : <dl className={check.preview ? undefined : "quiet"}>
           {rows.map(([name, value]) => <div className="pair" key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>}
-    {warnings?.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
+    {check.isAsked && warnings?.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
   </section>;
 }
 

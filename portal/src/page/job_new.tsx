@@ -52,7 +52,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
   const body: Request = { ...main.body, ...plan.body };
   const [begun, begin, forgetBatch] = useKept<Batch | undefined>(`job_new ${search} batch`, () => undefined);
   const batch = useRef(begun);
-  const check = useCheck("job", unread.length > 0 ? undefined : body, (body, signal) =>
+  const check = useCheck("job", body, unread, (body, signal) =>
     expectData(molbox.POST("/check/job", { body, signal })));
   const unbuilt = useUnbuilt(draft.typed["box_id"]?.trim() ?? "");
   const note = (next: Batch) => {
@@ -78,19 +78,22 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     return only;
   }, (only) => go(only ? address("job", { job_id: only.job_id }) : address("jobs")));
   const keys = new Set([...NAMES, ...planKeys(draft.plan)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
+  const wrong = new Wrong(check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (unbuilt) return;
-    if (unread.length === 0 && check.violations.length === 0) return void submission.submit();
+    if (check.violations.length === 0) return void submission.submit();
     focusOnWrong();
     if (unread.length === 0) check.again();
   };
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<number>();
   const box = boxes?.find(({ value }) => value === draft.typed["box_id"])?.value;
+  // As the service says, which may know of another since.
+  const taken = (draft.typed["box_id"] ?? "").trim() === "" ? check.preview?.parameters.box_id : undefined;
+  const newest = taken === undefined ? undefined : boxes?.find(({ value }) => value === taken) ?? { value: taken, label: taken };
   const type = (typed: Typed) => keep({ ...draft, typed });
   const choose = (job: Request) => keep({
     ...draft,
@@ -127,7 +130,9 @@ export default function JobNew({ search }: PageProps<"job_new">) {
           {boxes?.length === 0 && <p>There is no built system yet. <a href={address("system_new")}>Build one</a></p>}
           <div className="fields">
             <FieldControl name="box_id" label="System" field={JobCreateParams.box_id} typed={draft.typed["box_id"]}
-              wrong={wrong.at("box_id")} noted={wrong.notedAt("box_id")} choices={boxes ?? []} onType={(text) => type({ ...draft.typed, box_id: text })} />
+              wrong={wrong.at("box_id")} noted={wrong.notedAt("box_id")} choices={boxes ?? []} onType={(text) => type({ ...draft.typed, box_id: text })}>
+              {newest && <small role="status">It would be the newest: {newest.label === newest.value ? "" : `${newest.label}, `}<code>{newest.value}</code></small>}
+            </FieldControl>
             <FieldControl name="replicas" label="Replicas" typed={draft.replicas} wrong={wrong.at("replicas")}
               field={{ kind: "integer", help: "So many jobs of one batch, each with velocities of its own." }}
               onType={(text) => keep({ ...draft, replicas: text })} />

@@ -52,7 +52,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
   // Without its files it would be a box of water.
   const isMissing = isBrought && main.body["built"] === undefined;
   const body: Schemas["SystemBuildRequest"] = { ...main.body, ...ligands.body };
-  const check = useCheck("system", unread.length > 0 || isMissing ? undefined : body, (body, signal) =>
+  const check = useCheck("system", isMissing ? undefined : body, unread, (body, signal) =>
     expectData(molbox.POST("/check/system", { body, signal })));
   const submission = useSubmission(body, (body, key) => expectData(molbox.POST("/submit/system", {
     body, params: { header: { "Idempotency-Key": key } },
@@ -62,13 +62,13 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     go(address("system", { system_id: system.system_id }));
   });
   const keys = new Set<string>([...names, ...keysOf(draft.ligands)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
+  const wrong = new Wrong(check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (isMissing) return;
-    if (unread.length === 0 && check.violations.length === 0) return void submission.submit();
+    if (check.violations.length === 0) return void submission.submit();
     focusOnWrong();
     if (unread.length === 0) check.again();
   };
@@ -107,7 +107,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
       <div className="stack aside">
         {!isBrought && <SystemPreview typed={draft.typed} onType={(typed) => keep({ ...draft, typed })}
           ligands={draft.ligands} onLigands={(rows) => keep({ ...draft, ligands: rows })} estimate={check.preview?.estimate} />}
-        <EstimatePanel check={check} />
+        <EstimatePanel check={check} {...(isMissing ? { until: "files are named under built" } : {})} />
         <section className="panel stack">
           <h2>Files</h2>
           <p className="small quiet">{isBrought

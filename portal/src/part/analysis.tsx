@@ -104,7 +104,7 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
     ...(Array.isArray(rmsd) ? { rmsd_masks: rmsd.map((line) => line.split(/\s+/)) } : {}),
     ...given,
   };
-  const check = useCheck("analysis", unread.length > 0 ? undefined : body, (body, signal) =>
+  const check = useCheck("analysis", body, unread, (body, signal) =>
     expectData(molbox.POST("/check/analysis", { body, signal })));
   const submission = useSubmission(body, (body, key) => expectData(molbox.POST("/submit/analysis", {
     body, params: { header: { "Idempotency-Key": key } },
@@ -112,13 +112,13 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
     queries.setQueryData<Analysis[]>(["analyses"], (before) => [analysis, ...(before ?? [])]);
     onSubmitted(analysis.analysis_id);
   });
-  const wrong = new Wrong(unread.length > 0 ? unread : check.violations.length > 0 ? check.violations : submission.violations, new Set<string>(NAMES), check.warnings);
+  const wrong = new Wrong(check.violations.length > 0 ? check.violations : submission.violations, new Set<string>(NAMES), check.warnings);
   useFocusOnWrong(submission.error);
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<string>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (unread.length === 0 && check.violations.length === 0) return void submission.submit();
+    if (check.violations.length === 0) return void submission.submit();
     focusOnWrong();
     if (unread.length === 0) check.again();
   };
