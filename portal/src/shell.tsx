@@ -1,8 +1,9 @@
 //! What is around every page: the bar at the top, who has signed in, and which page is shown.
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ComponentType, lazy, type MouseEvent as Clicked, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "./api/client.ts";
+import { whenThere } from "./api/later.ts";
 import { signedIn, signedOut } from "./api/session.ts";
 import { SignIn } from "./page/sign_in.tsx";
 import { Boundary } from "./part/boundary.tsx";
@@ -19,19 +20,19 @@ import {
 } from "./routes.ts";
 
 const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
-  jobs: lazy(() => import("./page/jobs.tsx")),
-  job_new: lazy(() => import("./page/job_new.tsx")),
-  job: lazy(() => import("./page/job.tsx")),
-  analysis: lazy(() => import("./page/analysis.tsx")),
-  systems: lazy(() => import("./page/systems.tsx")),
-  system_new: lazy(() => import("./page/system_new.tsx")),
-  system: lazy(() => import("./page/system.tsx")),
-  files: lazy(() => import("./page/files.tsx")),
-  file: lazy(() => import("./page/file.tsx")),
-  margin: lazy(() => import("./page/margin.tsx")),
-  account: lazy(() => import("./page/account.tsx")),
-  admin: lazy(() => import("./page/admin.tsx")),
-  invitation: lazy(() => import("./page/invitation.tsx")),
+  jobs: lazy(() => whenThere(() => import("./page/jobs.tsx"))),
+  job_new: lazy(() => whenThere(() => import("./page/job_new.tsx"))),
+  job: lazy(() => whenThere(() => import("./page/job.tsx"))),
+  analysis: lazy(() => whenThere(() => import("./page/analysis.tsx"))),
+  systems: lazy(() => whenThere(() => import("./page/systems.tsx"))),
+  system_new: lazy(() => whenThere(() => import("./page/system_new.tsx"))),
+  system: lazy(() => whenThere(() => import("./page/system.tsx"))),
+  files: lazy(() => whenThere(() => import("./page/files.tsx"))),
+  file: lazy(() => whenThere(() => import("./page/file.tsx"))),
+  margin: lazy(() => whenThere(() => import("./page/margin.tsx"))),
+  account: lazy(() => whenThere(() => import("./page/account.tsx"))),
+  admin: lazy(() => whenThere(() => import("./page/admin.tsx"))),
+  invitation: lazy(() => whenThere(() => import("./page/invitation.tsx"))),
 };
 
 /** In the bar, from the left, with the pages that lie below each. */
@@ -112,9 +113,21 @@ function Main({ path, isStale, children }: { path: string; isStale: boolean; chi
   }, [path]);
   return <main ref={main} tabIndex={-1} className={isStale ? "stale" : undefined}>
     <Boundary key={path}>
-      <Suspense fallback={<p className="quiet">Loading…</p>}>{children}</Suspense>
+      <Suspense fallback={<Coming />}>{children}</Suspense>
     </Boundary>
   </main>;
+}
+
+/** What a page comes from takes a moment; if it takes longer, the service may be gone, and is looked at. */
+const SOON_MS = 1000;
+
+function Coming() {
+  const queries = useQueryClient();
+  useEffect(() => {
+    const timer = setTimeout(() => void queries.invalidateQueries({ queryKey: ["health"] }), SOON_MS);
+    return () => clearTimeout(timer);
+  }, [queries]);
+  return <p className="quiet">Loading…</p>;
 }
 
 /** A page with what its address contains; the pattern of the address has seen to the names. */

@@ -30,6 +30,18 @@ function filesFrom(first: number) {
   }));
 }
 
+test("a page that is first opened while the service is away comes when that is back", async () => {
+  browser.expect(/ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)/);
+  await service.stop();
+  await page.getByRole("link", { name: "Systems" }).click();
+  await page.getByText("The service does not answer.").waitFor();
+  await page.getByText("Loading…").waitFor();
+  await service.resume();
+  await page.getByRole("heading", { name: "Systems" }).waitFor();
+  browser.expect(undefined);
+  browser.look();
+});
+
 test("who goes back in a long list is where he was", async () => {
   await page.route("**/info/files?**", (route) => route.fulfill({ json: { items: filesFrom(101) } }));
   await page.route("**/info/files", (route) => route.fulfill({ json: { items: filesFrom(1), next_page: "second" } }));

@@ -4,6 +4,7 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { whenThere } from "../api/later.ts";
 import { chainsIn, choicesOf, nameOf } from "../part/chains.ts";
 import { counted, number } from "../part/number.ts";
 import { sourceOf, structureFile } from "../part/structure.tsx";
@@ -14,7 +15,7 @@ import { useSettled } from "./check.tsx";
 import type { Typed } from "./form.ts";
 import { type Ligand, numbersIn } from "./ligands.tsx";
 
-const Preview = lazy(() => import("../viewer/preview.tsx"));
+const Preview = lazy(() => whenThere(() => import("../viewer/preview.tsx")));
 
 const ANGSTROM_PER_NM = 10;
 const STEP_NM = 0.1;

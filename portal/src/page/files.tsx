@@ -5,6 +5,7 @@ import { type DragEvent, type FormEvent, lazy, Suspense, useContext, useEffect, 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { newKey } from "../api/key.ts";
+import { whenThere } from "../api/later.ts";
 import { stemOf, Unfit } from "../api/upload.ts";
 import { Deletion } from "../part/deletion.tsx";
 import { useOf } from "../part/files.ts";
@@ -19,7 +20,7 @@ import { useHasEntries } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
 
-const Viewer = lazy(() => import("../viewer/viewer.tsx"));
+const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
 
 type FileRecord = Schemas["FileRecord"];
 

@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from "react";
 
 import type { Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
+import { whenThere } from "../api/later.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { selectionOf, soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
 import { JobCharts } from "../chart/job.tsx";
@@ -21,7 +22,7 @@ import { address, type PageProps } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
 
-const Viewer = lazy(() => import("../viewer/viewer.tsx"));
+const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
 
 export default function JobPage({ given: { job_id }, search }: PageProps<"job">) {
   const [restraint, mark] = useState<string>();

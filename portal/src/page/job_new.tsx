@@ -4,6 +4,7 @@ import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from "rea
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
+import { whenThere } from "../api/later.ts";
 import { hasEnded, jobView, systemView } from "../api/task.ts";
 import { type Batch, batchOf } from "../form/batch.ts";
 import { JOB_SUBMIT } from "../form/code.ts";
@@ -23,7 +24,7 @@ import { nameOf } from "../part/system.ts";
 import { address, go, type PageProps } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
-const Picker = lazy(() => import("../viewer/picker.tsx"));
+const Picker = lazy(() => whenThere(() => import("../viewer/picker.tsx")));
 
 type Request = Schemas["JobCreateParams"];
 type Draft = { typed: Typed; plan: Plan; replicas: string };

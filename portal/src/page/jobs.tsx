@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { whenThere } from "../api/later.ts";
 import { useHere } from "../part/here.ts";
 import { nameOf } from "../part/job.tsx";
 import { useOnce } from "../part/mutation.ts";
@@ -80,7 +81,7 @@ export default function Jobs() {
 /** Where to begin when there is no job yet. */
 function Begin() {
   const example = useOnce({
-    mutationFn: async () => (await import("../api/example.ts")).registerExample(),
+    mutationFn: async () => (await whenThere(() => import("../api/example.ts"))).registerExample(),
     onSuccess: (protein) => go(address("system_new", { protein })),
   });
   return <>

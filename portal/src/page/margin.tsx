@@ -3,6 +3,7 @@ import { type DragEvent, type FormEvent, lazy, Suspense, useRef, useState } from
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
+import { whenThere } from "../api/later.ts";
 import { save } from "../chart/save.ts";
 import { FieldControl } from "../form/field.tsx";
 import { Fold } from "../form/fold.tsx";
@@ -21,7 +22,7 @@ type Report = Schemas["MarginReport"];
 type Asked = { format: Format; body: Request };
 
 /** Charts come when there is something to draw. */
-const LossChart = lazy(async () => ({ default: (await import("../chart/losses.tsx")).LossChart }));
+const LossChart = lazy(async () => ({ default: (await whenThere(() => import("../chart/losses.tsx"))).LossChart }));
 
 const FORMATS = ["csv", "json", "yaml", "xml", "fpml"] as const satisfies readonly Format[];
 const NAMES = ["portfolio", ...MARGIN.flatMap(({ often, seldom }) => [...often, ...seldom]), ...Object.values(HISTORY).flat().map((name) => `settings.${name}`)];

@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
+import { whenThere } from "../api/later.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
 import { useOnce } from "../part/mutation.ts";
@@ -20,7 +21,7 @@ import { address, go, type PageProps } from "../routes.ts";
 
 type System = Schemas["SystemRecord"];
 
-const Viewer = lazy(() => import("../viewer/viewer.tsx"));
+const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
 
 export default function SystemPage({ given: { system_id } }: PageProps<"system">) {
   const { data: system, error, refetch } = useQuery({

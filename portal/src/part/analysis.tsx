@@ -4,6 +4,7 @@ import { type FormEvent, lazy, Suspense, useMemo, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
+import { whenThere } from "../api/later.ts";
 import { hasEnded } from "../api/task.ts";
 import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
@@ -32,8 +33,8 @@ import { When } from "./when.tsx";
 import { address, go } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
-const Picker = lazy(() => import("../viewer/picker.tsx"));
-const Measured = lazy(() => import("../viewer/measured.tsx"));
+const Picker = lazy(() => whenThere(() => import("../viewer/picker.tsx")));
+const Measured = lazy(() => whenThere(() => import("../viewer/measured.tsx")));
 
 type Analysis = Schemas["AnalysisRecord"];
 type Table = Schemas["AnalysisTable"];

@@ -4,6 +4,7 @@ import { createContext, type ReactNode, useEffect, useRef, useState } from "reac
 
 import { Refused } from "../api/client.ts";
 import { newKey } from "../api/key.ts";
+import { whenThere } from "../api/later.ts";
 import type { Uploaded } from "../api/upload.ts";
 
 export type Row = {
@@ -56,7 +57,7 @@ function useSending(): Sending {
     try {
       change(row.id, uploaded ? { state: "registers" } : { state: "sends", sent: 0 });
       // It knows formats, which the first page has no need of.
-      const { register, upload } = await import("../api/upload.ts");
+      const { register, upload } = await whenThere(() => import("../api/upload.ts"));
       uploaded ??= await upload(row.file, {
         begun: (id) => change(row.id, { fileId: (fileId = id) }),
         sent: (sent) => change(row.id, { sent }),
@@ -79,7 +80,7 @@ function useSending(): Sending {
   };
   /** What was not registered stays in the list under no name otherwise. */
   const forget = async (fileId: string) => {
-    const { discard } = await import("../api/upload.ts");
+    const { discard } = await whenThere(() => import("../api/upload.ts"));
     await discard(fileId);
     await queries.invalidateQueries({ queryKey: ["files"] });
   };
