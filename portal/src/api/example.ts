@@ -1,7 +1,8 @@
 //! The structure of the example. It comes with the portal, as a service need have no mirror of public entries.
 import { expectData, molbox } from "./client.ts";
 import { newKey } from "./key.ts";
-import { discard, register, upload } from "./upload.ts";
+import { discard } from "./pending.ts";
+import { register, upload } from "./upload.ts";
 
 const NAME = "villin";
 const STRUCTURE = new URL("../../../examples/1vii.pdb", import.meta.url);

@@ -1,6 +1,7 @@
 //! A file of this machine to a registered file of the service, with what has been sent so far.
 import { expectData, molbox, Refused, type Schemas, type Violation } from "./client.ts";
 import { fields } from "./fields.ts";
+import { Taken } from "./pending.ts";
 
 export type Progress = {
   /** There is a pending file, which its content belongs to. */
@@ -11,27 +12,81 @@ export type Progress = {
 /** The content has arrived and waits to be registered; what is wrong with its name can be mended. */
 export type Uploaded = { fileId: string; format: string };
 
+/** Extensions of files that can be sent: those of formats, and other names of them. */
+export const EXTENSIONS: readonly string[] = [...fields.FileRegistration.format.values, "ent"];
+
 /** The format that a file's extension names; undefined when it is none that the service knows. */
 export function formatOf(fileName: string): string | undefined {
   const extension = fileName.split(".").at(-1)?.toLowerCase();
-  return fields.FileRegistration.format.values.find((format) => format === extension);
+  // The Protein Data Bank's own name of its files.
+  return fields.FileRegistration.format.values.find((format) => format === (extension === "ent" ? "pdb" : extension));
 }
 
 /** What a file is called until somebody calls it otherwise: its name without the extension, but for files of
  * built systems, which are many of one name. */
 export function stemOf(fileName: string): string {
-  return fileName.replace(/\.(pdb|cif|mmcif|sdf|mol|mol2|xml|dcd|xtc|trr|nc|ncdf|netcdf)$/i, "") || fileName;
+  return fileName.replace(PACKED, "").replace(/\.(pdb|ent|cif|mmcif|sdf|mol|mol2|xml|dcd|xtc|trr|nc|ncdf|netcdf)$/i, "") || fileName;
 }
 
 /** Why a file is not sent at all, however often it is tried. */
 export class Unfit extends Error {}
 
+const PACKED = /\.gz$/i;
+/** What a packed file may become: it is held in memory, and a small one can become anything. */
+const MOST_UNPACKED = 256e6;
+
+/** The content of a file, without the packing of one that is a single packed file. */
+async function unpacked(file: File): Promise<File> {
+  if (!PACKED.test(file.name)) return file;
+  const reader = file.stream().pipeThrough(new DecompressionStream("gzip")).getReader();
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  for (let size = 0; ;) {
+    const { done, value } = await reader.read().catch(() => {
+      throw new Unfit(`${file.name} cannot be unpacked: it is no whole gzip file`);
+    });
+    if (done) return new File(parts, file.name.replace(PACKED, ""));
+    size += value.length;
+    if (size > MOST_UNPACKED) {
+      await reader.cancel();
+      throw new Unfit(`${file.name} has more than ${MOST_UNPACKED / 1e6} MB when it is unpacked; unpack it before it is sent`);
+    }
+    parts.push(value);
+  }
+}
+
+/** The registered file of a name, if the account has it; its name can then be taken by no other. */
+async function namedFile(name: string, signal: AbortSignal): Promise<Schemas["FileRecord"] | undefined> {
+  const { items } = await expectData(molbox.GET("/info/files", { params: { query: { name, status: "ready", limit: 1 } }, signal }));
+  return items.find((file) => file.name === name);
+}
+
+/** Digests are made of what is in memory, and over connections that others cannot read alone. */
+const LARGEST_DIGESTED = 256e6;
+
+async function isTheSame(file: File, { size_bytes, sha256 }: Schemas["FileRecord"]): Promise<boolean> {
+  if (size_bytes !== file.size || sha256 === undefined || file.size > LARGEST_DIGESTED || !isSecureContext) return false;
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await file.arrayBuffer()));
+  return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("") === sha256;
+}
+
+/**
+ * Sends a file that is to be registered under `name`, unless the account has it under that name: undefined then. What
+ * would be refused for its name is not sent. Who calls discards what has begun and fails.
+ */
+export async function uploadAs(name: string, given: File, progress: Progress, signal: AbortSignal): Promise<Uploaded | undefined> {
+  const there = await namedFile(name, signal);
+  const file = await unpacked(given);
+  if (!there) return upload(file, progress, signal);
+  if (await isTheSame(file, there)) return undefined;
+  throw new Taken(name);
+}
+
 /** Sends the content of a file. A file that is larger than the link takes is refused before. Who calls discards what has begun and fails. */
 export async function upload(file: File, progress: Progress, signal: AbortSignal): Promise<Uploaded> {
   const format = formatOf(file.name);
   if (format === undefined) {
-    if (/\.(gz|bz2|xz|zst)$/i.test(file.name)) throw new Unfit(`${file.name} is compressed; unpack it first`);
-    const known = fields.FileRegistration.format.values.join(", ");
+    if (/\.(bz2|xz|zst)$/i.test(file.name)) throw new Unfit(`${file.name} is compressed; unpack it first`);
+    const known = EXTENSIONS.join(", ");
     throw new Unfit(`${file.name} has no extension that the service knows: ${known}`);
   }
   const link = await expectData(
@@ -43,11 +98,6 @@ export async function upload(file: File, progress: Progress, signal: AbortSignal
   }
   await put(link, file, progress.sent, signal);
   return { fileId: link.file_id, format };
-}
-
-/** Deletes what will not be registered. If that fails it ends with its link. */
-export async function discard(file_id: string): Promise<void> {
-  await molbox.DELETE("/info/file/{file_id}", { params: { path: { file_id } } }).catch(() => undefined);
 }
 
 /** Names what was uploaded; from then on it is a file like others. */

@@ -3,10 +3,9 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { type DragEvent, type FormEvent, lazy, Suspense, useContext, useEffect, useRef, useState } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
-import { fields } from "../api/fields.ts";
 import { newKey } from "../api/key.ts";
 import { whenThere } from "../api/later.ts";
-import { stemOf, Unfit } from "../api/upload.ts";
+import { EXTENSIONS, stemOf, Unfit } from "../api/upload.ts";
 import { Deletion } from "../part/deletion.tsx";
 import { useOf } from "../part/files.ts";
 import { useOnce } from "../part/mutation.ts";
@@ -31,10 +30,17 @@ export default function Files() {
   useEffect(() => sending?.tidy, []);
   if (!sending) throw new Error("the page is shown outside of the portal");
   const add = (files: File[]) => sending.add(files.map((file) => ({ file, name: stemOf(file.name) })));
+  // A folder comes as a file that cannot be read.
+  const addDropped = (items: DataTransferItem[]) => sending.add(items.flatMap((item) => {
+    const file = item.getAsFile();
+    const isFolder = item.webkitGetAsEntry()?.isDirectory === true;
+    if (!file) return [];
+    return [{ file, name: stemOf(file.name), ...(isFolder && { unfit: new Unfit(`${file.name} is a folder: drop the files in it, or a zip of them`) }) }];
+  }));
   const drop = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
-    add([...event.dataTransfer.files]);
+    addDropped([...event.dataTransfer.items]);
   };
   return <div className="stack" onDragOver={(event) => (event.preventDefault(), setOver(true))}
     onDragLeave={(event) => event.currentTarget === event.target && setOver(false)} onDrop={drop}>
@@ -55,36 +61,37 @@ function DropZone({ isOver, onFiles }: { isOver: boolean; onFiles: (files: File[
     <p>Drop files anywhere on this page, or</p>
     <button className="main" onClick={() => input.current?.click()}>Choose files…</button>
     <input ref={input} type="file" multiple hidden aria-label="Files to upload"
-      accept={fields.FileRegistration.format.values.map((format) => `.${format}`).join()}
+      accept={[...EXTENSIONS, "gz"].map((extension) => `.${extension}`).join()}
       onChange={(event) => {
         onFiles([...(event.target.files ?? [])]);
         event.target.value = "";
       }} />
     <p className="small quiet">
-      Structures (pdb, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc, trr, nc),
-      built systems and topologies (prmtop, psf, gro, top, zip and more)
+      Structures (pdb, ent, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc, trr, nc),
+      built systems and topologies (prmtop, psf, gro, top, zip and more);
+      each also packed, as pdb.gz
     </p>
   </div>;
 }
 
 function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
-  const { id, file, name, sent, state, error, uploaded } = row;
+  const { id, file, name, sent, state, error } = row;
   const isOpen = state === "sends" || state === "registers" || state === "waits";
   const [isShown, show] = useState(false);
   const format = SHOWN.find((known) => file.name.toLowerCase().endsWith(`.${known}`));
   const canTryAgain = state === "failed" && !(error instanceof Unfit) && !(error instanceof Refused && error.status === 422);
-  const canRename = uploaded !== undefined && isOfName(error);
+  const canRename = state === "failed" && isOfName(error);
   return <li className="stack">
     <div className="spread">
       <span><strong>{file.name}</strong> <span className="quiet">{bytes(file.size)}</span></span>
       <span className="row">
         <span role="status">{{
-          waits: "waits", sends: percent(file.size === 0 ? 1 : sent / file.size), registers: "is read", done: "ready", failed: "failed",
+          waits: "waits", sends: percent(file.size === 0 ? 1 : sent / file.size), registers: "is read", done: "ready", there: "already there", failed: "failed",
         }[state]}</span>
         {isOpen && <button onClick={() => sending.cancel(id)}>Cancel</button>}
         {canTryAgain && <button onClick={() => sending.again(id)}>Try again</button>}
         {format && file.size <= LARGEST_SHOWN && <button aria-pressed={isShown} onClick={() => show(!isShown)}>Look at it</button>}
-        {!isOpen && <button onClick={() => sending.cancel(id)}>{state === "done" ? "Hide" : "Leave it"}</button>}
+        {!isOpen && <button onClick={() => sending.cancel(id)}>{state === "failed" ? "Leave it" : "Hide"}</button>}
       </span>
     </div>
     {isOpen && <progress aria-label={`Upload of ${file.name}`} max={file.size} value={sent} />}
@@ -170,7 +177,7 @@ function FileTable({ sending }: { sending: Sending }) {
       <tbody>{items.map((file) => <tr key={file.file_id}>
         <td>
           <a href={address("file", { file_id: file.file_id })}>{isUnregistered(file) ? "Unfinished upload" : file.name}</a>
-          {isUnregistered(file) && <div className="small quiet">It was not registered. Send it once more; this is gone an hour after it began.</div>}
+          {isUnregistered(file) && <div className="small quiet">It was not registered. It is gone an hour after it began, or once it is deleted.</div>}
           {file.status !== "ready" && <div className="small only-narrow"><Status status={file.status} /></div>}
           {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
         </td>
@@ -196,7 +203,7 @@ function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => voi
   const use = useOf(file);
   return <span className="end">
     {use && <a href={address("system_new", use.given)}>{use.name}</a>}
-    {file.status === "ready" && <a className="wide" href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
+    {file.status === "ready" && <a href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
     <button className="plain danger" aria-label={`Delete ${isUnregistered(file) ? "unfinished upload" : file.name}`} onClick={onDelete}>Delete…</button>
   </span>;
 }

@@ -5,6 +5,7 @@ import { createContext, type ReactNode, useEffect, useRef, useState } from "reac
 import { Refused } from "../api/client.ts";
 import { newKey } from "../api/key.ts";
 import { whenThere } from "../api/later.ts";
+import { discard, Taken } from "../api/pending.ts";
 import type { Uploaded } from "../api/upload.ts";
 
 export type Row = {
@@ -13,7 +14,7 @@ export type Row = {
   /** Under which name it is registered. */
   name: string;
   sent: number;
-  state: "waits" | "sends" | "registers" | "done" | "failed";
+  state: "waits" | "sends" | "registers" | "done" | "there" | "failed";
   error?: Error;
   /** The file that its content belongs to, from when that is pending. */
   fileId?: string;
@@ -25,7 +26,7 @@ export type Row = {
 export type Sending = {
   rows: readonly Row[];
   /** Each under the name that it shall have. */
-  add: (files: { file: File; name: string }[]) => void;
+  add: (files: { file: File; name: string; unfit?: Error }[]) => void;
   cancel: (id: number) => void;
   /** Registers what has arrived under another name. */
   rename: (id: number, name: string) => void;
@@ -57,11 +58,16 @@ function useSending(): Sending {
     try {
       change(row.id, uploaded ? { state: "registers" } : { state: "sends", sent: 0 });
       // It knows formats, which the first page has no need of.
-      const { register, upload } = await whenThere(() => import("../api/upload.ts"));
-      uploaded ??= await upload(row.file, {
+      const { register, uploadAs } = await whenThere(() => import("../api/upload.ts"));
+      uploaded ??= await uploadAs(row.name, row.file, {
         begun: (id) => change(row.id, { fileId: (fileId = id) }),
         sent: (sent) => change(row.id, { sent }),
       }, stop.signal);
+      if (!uploaded) {
+        change(row.id, { state: "there" });
+        stops.current.delete(row.id);
+        return;
+      }
       change(row.id, { state: "registers", uploaded });
       await register(uploaded, row.name, row.key);
       change(row.id, { state: "done" });
@@ -80,7 +86,6 @@ function useSending(): Sending {
   };
   /** What was not registered stays in the list under no name otherwise. */
   const forget = async (fileId: string) => {
-    const { discard } = await whenThere(() => import("../api/upload.ts"));
     await discard(fileId);
     await queries.invalidateQueries({ queryKey: ["files"] });
   };
@@ -89,6 +94,16 @@ function useSending(): Sending {
   useEffect(() => {
     if (waiting && !isBusy) void run(waiting);
   }, [waiting?.id, isBusy]);
+  // A name can be given anew as long as the window is there; with it nobody can.
+  const refused = rows.flatMap(({ state, uploaded, error }) => (state === "failed" && uploaded && isRefused(error) ? [uploaded.fileId] : [])).join(" ");
+  useEffect(() => {
+    if (refused === "") return;
+    const leave = ({ persisted }: PageTransitionEvent) => {
+      if (!persisted) for (const fileId of refused.split(" ")) void discard(fileId);
+    };
+    addEventListener("pagehide", leave);
+    return () => removeEventListener("pagehide", leave);
+  }, [refused]);
   const isOpen = isBusy || waiting !== undefined;
   useEffect(() => {
     if (!isOpen) return;
@@ -106,8 +121,8 @@ function useSending(): Sending {
     }));
   return {
     rows,
-    add: (files) => setRows((before) => [...before, ...files.map(({ file, name }): Row => ({
-      id: next.current++, file, name, sent: 0, state: "waits", key: newKey(),
+    add: (files) => setRows((before) => [...before, ...files.map(({ file, name, unfit }): Row => ({
+      id: next.current++, file, name, sent: 0, key: newKey(), ...(unfit ? { state: "failed", error: unfit } : { state: "waits" }),
     }))]),
     cancel: (id) => {
       const stop = stops.current.get(id);
@@ -120,13 +135,13 @@ function useSending(): Sending {
     rename: (id, name) => wait(id, { name, key: newKey() }),
     // What is sent anew is another registration.
     again: (id) => wait(id, rows.some((row) => row.id === id && !row.uploaded) ? { key: newKey() } : {}),
-    tidy: () => setRows((before) => before.filter(({ state }) => state !== "done")),
+    tidy: () => setRows((before) => before.filter(({ state }) => state !== "done" && state !== "there")),
   };
 }
 
 /** Whether the name is refused under which it was to be registered: with another it is taken. */
 export function isOfName(error: Error | undefined): boolean {
-  return error instanceof Refused && error.detail.some(({ loc }) => loc[1] === "name");
+  return error instanceof Taken || (error instanceof Refused && error.detail.some(({ loc }) => loc[1] === "name"));
 }
 
 function isRefused(error: Error | undefined): boolean {
