@@ -142,12 +142,12 @@ function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string
       {job.engine !== undefined && <><dt>engine</dt><dd>{ENGINES[job.engine] ?? job.engine}</dd></>}
       {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}
     </Settings>
-    {equilibration?.map((stage, i) => <details key={i}
+    {equilibration?.map((stage, i) => <details key={i} className="told"
       onToggle={({ currentTarget: { open } }) => onRestraint(open ? stage.restraint_mask : undefined)}>
       <summary>Equilibration {i + 1}: {stage.type}, {stage.time} ns</summary>
       <Settings fields={fields.EquilibrationStep} values={stage} />
     </details>)}
-    {production && <details>
+    {production && <details className="told">
       <summary>Production: {production.type}, {production.time} ns</summary>
       <Settings fields={fields.ProductionParams} values={production} />
     </details>}

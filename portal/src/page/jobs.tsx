@@ -123,12 +123,12 @@ function BatchRows({ batch }: { batch: readonly Job[] }) {
     <tr>
       <td>
         <button className="plain fold" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
-          {newest?.batch_name} <span className="quiet">{batch.length} jobs</span>
+          {newest?.batch_name} <span className="quiet count">{batch.length} jobs</span>
         </button>
       </td>
       <td><span className="row">{STATUSES.map((status) => {
         const n = batch.filter((job) => job.status === status).length;
-        return n > 0 && <span key={status}>{n} <Status status={status} /></span>;
+        return n > 0 && <span key={status} className="count">{n} <Status status={status} /></span>;
       })}</span></td>
       <td className="wide" />
       <td className="number">{percent(done)}</td>

@@ -276,7 +276,7 @@ function Positions({ rows }: { rows: Report["rows"] }) {
 
 /** How much each price moves in a day. */
 function Volatilities({ sigma }: { sigma: Readonly<Record<string, number>> }) {
-  return <details>
+  return <details className="told">
     <summary>Volatilities of a day</summary>
     <dl>{Object.entries(sigma).map(([ticker, value]) => <div className="pair" key={ticker}>
       <dt>{ticker}</dt><dd>{number(value)}</dd>

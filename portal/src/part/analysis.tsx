@@ -69,7 +69,7 @@ export function Analyses({ subject }: { subject: Analysed }) {
   return <>
     {all.error && <Failure error={all.error} again={() => void all.refetch()} />}
     <NewAnalysis subject={subject} isFirst={analyses?.length === 0} onSubmitted={choose} />
-    {analyses && analyses.length > 1 && <label className="row">
+    {analyses && analyses.length > 1 && <label className="row on-screen">
       Analysis
       <select className="short" value={shown?.analysis_id} onChange={(event) => choose(event.target.value)}>
         {analyses.map((analysis) => <option key={analysis.analysis_id} value={analysis.analysis_id}>
@@ -125,7 +125,7 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
   };
   const kinds = ANALYSIS.filter(({ title }) => title !== "Frames");
   const frames = ANALYSIS.filter(({ title }) => title === "Frames");
-  return <details className="panel" open={isFirst || undefined}>
+  return <details className="panel on-screen" open={isFirst || undefined}>
     <summary>New analysis</summary>
     <form className="stack" onSubmit={submit} noValidate>
       <p className="small quiet">
@@ -220,7 +220,7 @@ function Tables({ analysis, subject: { name, job } }: ShownProps) {
   return <>
     <div className="spread">
       <p className="quiet">{number(analysed)} of {number(total)} frames</p>
-      {job?.batch_name !== undefined && <label className="row">
+      {job?.batch_name !== undefined && <label className="row on-screen">
         <input type="checkbox" checked={isCompared} onChange={(event) => compare(event.target.checked)} />
         Compare with the batch
       </label>}
@@ -304,7 +304,7 @@ function TablePanel({ table, tables, analysis, job, own, others }: TablePanelPro
     {states && <States states={states} onFrame={onFrame} />}
     {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200}
       {...(frames && onFrame && others.length === 0 ? { onPick: pick } : {})} />)}
-    {frames && onFrame && plots.length > 0 && <p className="small quiet">A click at a point shows its frame.</p>}
+    {frames && onFrame && plots.length > 0 && <p className="small quiet on-screen">A click at a point shows its frame.</p>}
     {onFrame && isDrawn(table) && <div><button aria-pressed={isShown} onClick={() => show(!isShown)}>Show in the structure</button></div>}
     {job && isShown && <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
       <Measured job={job} table={table} asked={analysis.request} />

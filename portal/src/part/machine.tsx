@@ -37,9 +37,9 @@ function Findings({ service }: { service: Schemas["ServiceView"] }) {
     <table>
       <thead className="unseen"><tr><th scope="col">About</th><th scope="col">State</th><th scope="col">Finding</th></tr></thead>
       <tbody>{service.findings.map(({ about, state, message }) => <tr key={about}>
-        <th scope="row">{about}</th>
+        <th scope="row" className="words">{about}</th>
         <td><span className={`status finding ${state}`}>{state}</span></td>
-        <td>{message}</td>
+        <td className="long">{message}</td>
       </tr>)}</tbody>
     </table>
   </section>;

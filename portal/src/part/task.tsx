@@ -85,7 +85,7 @@ export function Warnings({ warnings, onResidues }: WarningsProps) {
 
 export function Citations({ citations }: { citations: readonly string[] | undefined }) {
   if (!citations || citations.length === 0) return null;
-  return <details className="panel">
+  return <details className="panel told">
     <summary>What to cite</summary>
     <ul className="plain-list">{citations.map((citation) => <li key={citation}>{citation}</li>)}</ul>
   </details>;
