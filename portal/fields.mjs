@@ -31,7 +31,8 @@ function kindOf(schema) {
 
 /** The description without the default, which the form shows where nothing has been typed. */
 function helpOf(description, initial) {
-  const text = description.replaceAll(/\s+/g, " ").trim();
+  // The largest whole number that every client can write stands for no bound.
+  const text = description.replaceAll(/\s+/g, " ").replace(/from (\d+) to 9007199254740992\b/, "at least $1").trim();
   return initial === undefined ? text : text.replace(` Default: ${initial}.`, "");
 }
 

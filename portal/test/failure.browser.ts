@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
 
 import type { Page, Request } from "playwright-core";
 
@@ -36,6 +37,12 @@ after(async () => {
 function answer(status: number, msg: string, headers: Record<string, string>) {
   const detail = [{ loc: ["header"], msg, type: "error" }];
   return { status, headers, contentType: "application/json", body: JSON.stringify({ detail }) };
+}
+
+/** How many files are not registered; in the page. */
+async function pendingOf(url: string): Promise<number> {
+  const { items } = await (await fetch(`${url}/info/files`)).json() as { items: { status: string }[] };
+  return items.filter(({ status }) => status === "pending").length;
 }
 
 test("a file that is wrong says so in its row", async () => {
@@ -75,13 +82,69 @@ test("what a closed window has left of an upload is called so, until it is delet
 
 test("what has no extension that is known is not sent, and what is compressed said to be", async () => {
   const content = await readFile(STRUCTURE);
-  const chosen = ["notes.txt", "entry.pdb.gz"].map((name) => ({ name, mimeType: "application/octet-stream", buffer: content }));
+  const chosen = ["notes.txt", "entry.pdb.bz2"].map((name) => ({ name, mimeType: "application/octet-stream", buffer: content }));
   await page.locator("input[type=file]").setInputFiles(chosen);
-  for (const [name, said] of [["notes.txt", /has no extension that the service knows/], ["entry.pdb.gz", /is compressed; unpack it first/]] as const) {
+  for (const [name, said] of [["notes.txt", /has no extension that the service knows/], ["entry.pdb.bz2", /is compressed; unpack it first/]] as const) {
     const row = page.getByRole("listitem").filter({ hasText: name });
     await row.getByRole("alert").getByText(said).waitFor();
     await row.getByRole("button", { name: "Leave it" }).click();
   }
+  browser.look();
+});
+
+test("a packed file is unpacked, an ent file is a pdb file, and a folder is said to be one", async () => {
+  const content = await readFile(STRUCTURE);
+  const type = "application/octet-stream";
+  await page.locator("input[type=file]").setInputFiles([
+    { name: "packed.pdb.gz", mimeType: type, buffer: gzipSync(content) }, { name: "archive.ent", mimeType: type, buffer: content },
+    { name: "cut.pdb.gz", mimeType: type, buffer: gzipSync(content).subarray(0, 90) },
+  ]);
+  for (const name of ["packed", "archive"]) await page.getByRole("row", { name }).getByText("896 bytes").waitFor();
+  const cut = page.getByRole("listitem").filter({ hasText: "cut.pdb.gz" });
+  await cut.getByRole("alert").getByText("cannot be unpacked").waitFor();
+  await cut.getByRole("button", { name: "Leave it" }).click();
+  await page.getByText("Drop files anywhere").evaluate((it) => {
+    const item = { getAsFile: () => new File([], "results"), webkitGetAsEntry: () => ({ isDirectory: true }) };
+    const drop = Object.assign(new Event("drop", { bubbles: true, cancelable: true }), { dataTransfer: { items: [item] } });
+    it.dispatchEvent(drop);
+  });
+  const folder = page.getByRole("listitem").filter({ hasText: "results" });
+  await folder.getByRole("alert").getByText("results is a folder").waitFor();
+  await folder.getByRole("button", { name: "Leave it" }).click();
+  browser.look();
+});
+
+test("a file that is there is not sent again, and one whose name is taken gets another", async () => {
+  let sent = 0;
+  const count = (request: Request) => void (sent += request.method() === "PUT" ? 1 : 0);
+  page.on("request", count);
+  await page.locator("input[type=file]").setInputFiles(STRUCTURE);
+  const same = page.getByRole("listitem").filter({ hasText: "alanine.pdb" }).filter({ hasText: "already there" });
+  await same.getByRole("button", { name: "Hide" }).click();
+  const other = `REMARK another\n${await readFile(STRUCTURE, "utf8")}`;
+  await page.locator("input[type=file]").setInputFiles({ name: "alanine.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from(other) });
+  const row = page.getByRole("listitem").filter({ hasText: "alanine.pdb" }).filter({ hasText: "failed" });
+  await row.getByRole("alert").getByText("Another file is named alanine").waitFor();
+  assert.equal(sent, 0);
+  assert.equal(await page.evaluate(pendingOf, service.baseUrl), 0, "nothing is left of either");
+  await row.getByLabel("Another name").fill("other peptide");
+  await row.getByRole("button", { name: "Register" }).click();
+  await page.getByRole("row", { name: /^other peptide/ }).waitFor();
+  assert.equal(sent, 1);
+  page.off("request", count);
+  browser.look();
+});
+
+test("what is refused for its name goes with its window", async () => {
+  await page.locator("input[type=file]").setInputFiles({ name: `${"b".repeat(201)}.pdb`, mimeType: "chemical/x-pdb", buffer: await readFile(STRUCTURE) });
+  await page.getByLabel("Another name").waitFor();
+  assert.equal(await page.evaluate(pendingOf, service.baseUrl), 1, "so that it need not be sent again");
+  await page.reload();
+  await page.getByRole("row", { name: /^other peptide/ }).waitFor();
+  await page.waitForFunction(async (url) => {
+    const { items } = await (await fetch(url)).json() as { items: { status: string }[] };
+    return items.every(({ status }) => status === "ready");
+  }, `${service.baseUrl}/info/files`);
   browser.look();
 });
 
@@ -183,6 +246,26 @@ test("a submission waits when it is asked to, and is tried again with the same k
   await page.unroute("**/submit/system");
 });
 
+test("while a submission waits it is told what for, and need not be waited for", async () => {
+  await page.getByRole("link", { name: "Files" }).click();
+  let asked = 0;
+  await page.route("**/submit/system", (route) => {
+    asked += 1;
+    return route.fulfill(answer(429, "the account has 3 of 3 tasks that wait or run", { "retry-after": "60" }));
+  });
+  await page.getByRole("row", { name: /^other peptide/ }).getByRole("link", { name: "Build" }).click();
+  const build = page.getByRole("button", { name: "Build", exact: true });
+  await build.click();
+  await page.getByRole("status").getByText("the account has 3 of 3 tasks that wait or run. It is sent again in").waitFor();
+  await browser.check("submission_waits");
+  await page.getByRole("button", { name: "Stop waiting" }).click();
+  await page.getByRole("alert").getByText("The account has 3 of 3 tasks", { exact: false }).waitFor();
+  await build.and(page.locator("[aria-busy=false]")).waitFor();
+  assert.equal(asked, 1);
+  await page.unroute("**/submit/system");
+  browser.look();
+});
+
 test("what is refused although it was checked is said at its field, until it is another", async () => {
   await page.getByRole("link", { name: "Files" }).click();
   await page.route("**/submit/system", (route) => route.fulfill({
@@ -278,7 +361,7 @@ test("public entries are offered where the service has a mirror of them, also on
   await page.getByText("Public entry by its identifier").click();
   await page.getByLabel("Entry").fill("??");
   await page.getByRole("button", { name: "Fetch" }).click();
-  await page.getByText("must be an entry such as 1L2Y or pdb_00001l2y", { exact: true }).waitFor();
+  await page.getByText("Must be an entry such as 1L2Y or pdb_00001l2y", { exact: true }).waitFor();
   await page.getByLabel("Entry").fill("1VII");
   await page.getByRole("button", { name: "Fetch" }).click();
   await page.getByText("1VII is ready.").waitFor();

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { fields } from "../src/api/fields.ts";
-import { inWords } from "../src/api/words.ts";
+import { inWords, sentence } from "../src/api/words.ts";
 import { notNumber, read, typedOf, Wrong } from "../src/form/form.ts";
 
 const { SystemBuildRequest, JobCreateParams } = fields;
@@ -58,6 +58,15 @@ test("what is no number is told with what was meant, and nothing is guessed", ()
   assert.equal(notNumber("9".repeat(500), "whole number"), `${"9".repeat(40)}… is too large`);
   assert.equal(notNumber("1e999"), "1e999 is too large");
   assert.equal(notNumber("ten"), "ten is not a number");
+});
+
+test("a range without an end is told without one, and a sentence begins as one", () => {
+  const range = { loc: [], msg: "must be from 1 to 9007199254740992, is 0", type: "value_error" };
+  assert.equal(inWords(range), "must be at least 1, is 0");
+  assert.equal(sentence("the account has 3 tasks"), "The account has 3 tasks");
+  for (const name of ["box_id: is wrong", "pH 99 is too high", "protein: is missing", "file.pdb has no atom", "molboxd is not there"]) {
+    assert.equal(sentence(name), name);
+  }
 });
 
 test("a pattern is put into words", () => {

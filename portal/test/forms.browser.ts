@@ -103,11 +103,11 @@ test("what the service finds wrong is said at its field, also of a ligand, and i
   const ligand = page.getByRole("group", { name: "Ligand 1" });
   const build = page.getByRole("button", { name: "Build", exact: true });
   const fields: [Locator, string, RegExp, string][] = [
-    [page.getByLabel("chain_id"), "Q", /the structure has no chain Q/, ""],
-    [ligand.getByLabel("Residue name"), "XYLENE", /must have from 1 to 4 characters/, ""],
-    [ligand.getByLabel("Rotation"), "1 2", /must be 3, or 4, or 9 numbers/, ""],
-    [ligand.getByLabel("Translation"), "0.2 0", /must be 3 numbers/, "0.2 0 0"],
-    [page.getByLabel("box_name"), "x".repeat(201), /must have at most 200 characters, has 201/, "a name"],
+    [page.getByLabel("chain_id"), "Q", /The structure has no chain Q/, ""],
+    [ligand.getByLabel("Residue name"), "XYLENE", /Must have from 1 to 4 characters/, ""],
+    [ligand.getByLabel("Rotation"), "1 2", /Must be 3, or 4, or 9 numbers/, ""],
+    [ligand.getByLabel("Translation"), "0.2 0", /Must be 3 numbers/, "0.2 0 0"],
+    [page.getByLabel("box_name"), "x".repeat(201), /Must have at most 200 characters, has 201/, "a name"],
   ];
   for (const [field, wrong, said, right] of fields) {
     await field.fill(wrong);
@@ -123,6 +123,41 @@ test("what the service finds wrong is said at its field, also of a ligand, and i
   }
   assert.equal(sent, 0);
   await page.unroute("**/submit/system");
+  browser.look();
+});
+
+test("a ligand that is yet to be named is not called wrong before it is sent", async () => {
+  await page.goto(`${service.portal}system/new?protein=villin`);
+  const estimate = page.getByRole("region", { name: "Estimate" });
+  await estimate.getByText(/^about/).first().waitFor();
+  const checked = page.waitForResponse("**/check/system");
+  await page.getByRole("button", { name: "Add a ligand" }).click();
+  await checked;
+  await estimate.getByText("Appears when").or(estimate.locator("dl.quiet")).first().waitFor();
+  const wrong = page.locator("[aria-invalid=true]");
+  assert.equal(await wrong.count(), 0);
+  await page.getByRole("button", { name: "Build", exact: true }).click();
+  await wrong.waitFor();
+  assert.ok(await wrong.evaluate((it) => it === document.activeElement), "the button leads there");
+  browser.look();
+});
+
+test("with a number that cannot be read the rest is checked, and nothing is estimated", async () => {
+  await page.goto(`${service.portal}system/new?fresh`);
+  const estimate = page.getByRole("region", { name: "Estimate" });
+  await estimate.getByText(/^about/).first().waitFor();
+  assert.equal(await page.getByText("no protein", { exact: false }).count(), 1, "a warning is given once");
+  await page.getByLabel("minimum_padding").fill("1,5");
+  await page.getByLabel("pH").fill("99");
+  await page.getByLabel("concentration").fill("150");
+  for (const name of ["minimum_padding", "pH", "concentration"]) {
+    await page.getByLabel(name).and(page.locator("[aria-invalid=true]")).waitFor();
+  }
+  await estimate.getByText("Something has to be changed first.").waitFor();
+  assert.equal(await estimate.getByText(/about/).count(), 0);
+  await page.getByRole("button", { name: "Bring from another program" }).click();
+  await estimate.getByText("Appears when files are named under built.").waitFor();
+  assert.equal(await estimate.getByText(/about/).count(), 0, "of a box of water that nobody wants");
   browser.look();
 });
 
@@ -183,6 +218,14 @@ test("a system of another program is brought by its files", async () => {
   browser.look();
 });
 
+test("a job without a system is told which it would be of", async () => {
+  await page.goto(`${service.portal}job/new`);
+  await page.getByText("It would be the newest: from elsewhere, box_").waitFor();
+  await page.getByLabel("System", { exact: true }).fill("box_00000000000000000000");
+  await page.getByText("It would be the newest").waitFor({ state: "detached" });
+  browser.look();
+});
+
 test("of a batch that is refused in the middle the rest is submitted, and nothing twice", async () => {
   const keys: (string | null)[] = [];
   await page.route("**/submit/job", async (route) => {
@@ -232,7 +275,21 @@ test("a portfolio is read again when its file is chosen again, and only one curr
   await page.getByRole("button", { name: "Calculate" }).click();
   await page.getByRole("row", { name: /JPY/ }).waitFor({ timeout: LONG_MS });
   assert.equal(await bars.count(), 0);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole("row", { name: /XEQ2 short/ }).getByText("JPY").filter({ visible: true }).waitFor();
+  await browser.check("margin_currencies");
+  const amounts = await page.locator("section.panel").filter({ has: page.getByRole("heading", { name: "Positions" }) }).locator("tbody td.number:nth-child(6)").allInnerTexts();
+  assert.match(amounts[0] ?? "", /\.\d\d$/);
+  assert.match(amounts[1] ?? "", /\d$/);
+  assert.doesNotMatch(amounts[1] ?? "", /\./, "there is no part of a yen");
   await page.unroute("**/historical/csv**");
+  browser.look();
+});
+
+test("a portfolio without positions is said to be one", async () => {
+  await page.getByLabel("Portfolio", { exact: true }).fill("ticker,type,quantity\n");
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByText("The portfolio has no positions").waitFor({ timeout: LONG_MS });
   browser.look();
 });
 

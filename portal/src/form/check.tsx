@@ -3,9 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 
 import type { Schemas, Violation } from "../api/client.ts";
+import { sentence } from "../api/words.ts";
 import { bytes, duration, number, ROUGH, roughly } from "../part/number.ts";
 import { USAGE } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
+import type { Wrong } from "./form.ts";
 import { violationsOf } from "./submit.tsx";
 
 type Estimate = Schemas["Estimate"];
@@ -71,10 +73,10 @@ export function useSettled<T>(value: T): T {
   return settled;
 }
 
-type EstimateProps = { check: Check<Preview>; times?: number; until?: string };
+type EstimateProps = { check: Check<Preview>; wrong: Wrong; times?: number; until?: string };
 
 /** `times` is how often it shall be submitted. The last estimate stays while another is worked out, so that the page does not jump. */
-export function EstimatePanel({ check, times = 1, until = "the request can be read" }: EstimateProps) {
+export function EstimatePanel({ check, wrong, times = 1, until = "the request can be read" }: EstimateProps) {
   const [last, keep] = useState<Pick<Check<Preview>, "preview" | "warnings">>();
   useEffect(() => {
     if (check.preview) keep(check);
@@ -92,7 +94,7 @@ export function EstimatePanel({ check, times = 1, until = "the request can be re
         : <dl className={check.preview ? undefined : "quiet"}>
           {rows.map(([name, value]) => <div className="pair" key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>}
-    {check.isAsked && warnings?.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
+    {check.isAsked && warnings?.filter((warning) => !wrong.isNoted(warning)).map(({ message }, i) => <p key={i} className="small">{sentence(message)}</p>)}
   </section>;
 }
 

@@ -2,6 +2,7 @@
 import { type ReactNode, useId } from "react";
 
 import type { Field } from "../api/fields.ts";
+import { sentence } from "../api/words.ts";
 
 /** A value that is suggested; of an identifier, with the name of the thing. */
 export type Choice = string | { value: string; label: string };
@@ -68,8 +69,8 @@ export function FieldControl({ name, field, typed = "", onType, wrong, noted, ch
     </datalist>}
     {children}
     <small id={`${id}-help`}>
-      {wrong !== undefined && <strong className="wrong">{wrong} </strong>}
-      {wrong === undefined && noted !== undefined && <strong className="noted">{noted} </strong>}
+      {wrong !== undefined && <strong className="wrong">{sentence(wrong)} </strong>}
+      {wrong === undefined && noted !== undefined && <strong className="noted">{sentence(noted)} </strong>}
       {pointed && <code className="pointed">{pointed.before}<u>{pointed.at}</u>{pointed.after}</code>}
       <Words text={field.help} />
     </small>

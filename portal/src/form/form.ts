@@ -87,10 +87,12 @@ function hintOf(text: string, isWhole: boolean): string {
 export class Wrong {
   readonly #byKey: ReadonlyMap<string, string[]>;
   readonly #noted: ReadonlyMap<string, string[]>;
+  readonly #keys: ReadonlySet<string>;
 
   /** `keys` are the paths of the controls that are shown, joined by points. Warnings belong to controls as well. */
   constructor(violations: readonly Violation[], keys: ReadonlySet<string>, warnings: readonly Schemas["Notice"][] = []) {
     this.#byKey = byControl(violations.map((violation) => ({ loc: violation.loc, text: inWords(violation) })), keys);
+    this.#keys = keys;
     this.#noted = byControl(warnings.map(({ loc = [], message }) => ({ loc, text: message })), keys);
   }
 
@@ -103,6 +105,11 @@ export class Wrong {
     return this.#noted.get(path.join("."))?.join("; ");
   }
 
+  /** Whether a warning stands at a control, and need not be told elsewhere. */
+  isNoted({ loc = [] }: Schemas["Notice"]): boolean {
+    return keyOf(loc, this.#keys) !== "";
+  }
+
   get top(): readonly string[] {
     return this.#byKey.get("") ?? [];
   }
@@ -111,14 +118,18 @@ export class Wrong {
 function byControl(all: readonly { loc: Violation["loc"]; text: string }[], keys: ReadonlySet<string>): Map<string, string[]> {
   const byKey = new Map<string, string[]>();
   for (const { loc, text } of all) {
-    const whole = loc[0] === "body" ? loc.slice(1) : [];
-    const path = [...whole];
-    while (path.length > 0 && !keys.has(path.join("."))) path.pop();
-    const key = path.join(".");
-    const rest = placeOf(key === "" ? loc.slice(1) : whole.slice(path.length));
+    const key = keyOf(loc, keys);
+    const rest = placeOf(loc.slice(key === "" ? 1 : 1 + key.split(".").length));
     byKey.set(key, [...(byKey.get(key) ?? []), rest === "" ? text : `${rest}: ${text}`]);
   }
   return byKey;
+}
+
+/** The control that a place of a request belongs to; "" for none. */
+function keyOf(loc: Violation["loc"], keys: ReadonlySet<string>): string {
+  const path = loc[0] === "body" ? loc.slice(1) : [];
+  while (path.length > 0 && !keys.has(path.join("."))) path.pop();
+  return path.join(".");
 }
 
 /** Where in a control something is; the items of a list are typed a line each. */

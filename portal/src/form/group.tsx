@@ -29,7 +29,7 @@ export function FieldGroup({ group, fields, typed, onType, wrong, path = [], cho
       onFocus={() => onFocus?.(name)} onType={(text) => onType({ ...typed, [name]: text })} wrong={wrong.at(...path, name)} noted={wrong.notedAt(...path, name)}
       {...(choices[name] ? { choices: choices[name] } : {})} />;
   });
-  const isUsed = isOpen || group.seldom.some((name) => (typed[name] ?? "") !== "" || wrong.at(...path, name) !== undefined);
+  const isUsed = isOpen || group.seldom.some((name) => (typed[name] ?? "") !== "" || (wrong.at(...path, name) ?? wrong.notedAt(...path, name)) !== undefined);
   if (group.often.length === 0) {
     return <Fold summary={group.title} isUsed={isUsed} className="panel">
       <fieldset className="stack" aria-label={group.title}>

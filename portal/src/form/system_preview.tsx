@@ -5,6 +5,7 @@ import { lazy, Suspense } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { whenThere } from "../api/later.ts";
+import { sentence } from "../api/words.ts";
 import { chainsIn, choicesOf, nameOf } from "../part/chains.ts";
 import { counted, number } from "../part/number.ts";
 import { sourceOf, structureFile } from "../part/structure.tsx";
@@ -105,7 +106,7 @@ function Chains({ file_id, kept, onKept }: ChainsProps) {
     </fieldset>}
     {warnings.length > 0 && <details>
       <summary>What a build will change: {number(warnings.length)}</summary>
-      <ul className="plain-list small">{warnings.map(({ message }, i) => <li key={i}>{message}</li>)}</ul>
+      <ul className="plain-list small">{warnings.map(({ message }, i) => <li key={i}>{sentence(message)}</li>)}</ul>
     </details>}
   </>;
 }

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { sentence } from "../api/words.ts";
 import { chainsIn, type Choice, choicesOf, nameOf } from "../part/chains.ts";
 import { useOf } from "../part/files.ts";
 import { Failure, Notice, Unreadable } from "../part/notice.tsx";
@@ -50,7 +51,7 @@ export default function FilePage({ given: { file_id }, search }: PageProps<"file
           <dt>registered</dt><dd><When at={file.created_at} isExact /></dd>
           {file.sha256 !== undefined && <><dt>SHA-256</dt><dd className="mono">{file.sha256}</dd></>}
         </dl>
-        {file.warnings?.map(({ message }, i) => <Notice key={i} kind="waiting"><p>{message}</p></Notice>)}
+        {file.warnings?.map(({ message }, i) => <Notice key={i} kind="waiting"><p>{sentence(message)}</p></Notice>)}
       </section>
     </div>
   </div>;
@@ -93,7 +94,7 @@ function Contents({ file_id, ...kept }: { file_id: string } & Kept) {
     {warnings && warnings.length > 0 && <section className="panel stack">
       <h2>In a build from it</h2>
       <ul className="plain-list">{warnings.map(({ code, message }, i) =>
-        <li key={i}>{message} <code className="quiet">{code}</code></li>)}</ul>
+        <li key={i}>{sentence(message)} <code className="quiet">{code}</code></li>)}</ul>
     </section>}
   </>;
 }

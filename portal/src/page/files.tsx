@@ -6,6 +6,7 @@ import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/clien
 import { newKey } from "../api/key.ts";
 import { whenThere } from "../api/later.ts";
 import { EXTENSIONS, stemOf, Unfit } from "../api/upload.ts";
+import { sentence } from "../api/words.ts";
 import { Deletion } from "../part/deletion.tsx";
 import { useOf } from "../part/files.ts";
 import { useOnce } from "../part/mutation.ts";
@@ -179,7 +180,7 @@ function FileTable({ sending }: { sending: Sending }) {
           <a href={address("file", { file_id: file.file_id })}>{isUnregistered(file) ? "Unfinished upload" : file.name}</a>
           {isUnregistered(file) && <div className="small quiet">It was not registered. It is gone an hour after it began, or once it is deleted.</div>}
           {file.status !== "ready" && <div className="small only-narrow"><Status status={file.status} /></div>}
-          {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
+          {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{sentence(message)}</div>)}
         </td>
         <td className="wide words">{file.type.replaceAll("_", " ")}</td>
         <td className="wide">{file.format}</td>

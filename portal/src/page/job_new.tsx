@@ -151,7 +151,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
           typed={draft.typed} onType={type} wrong={wrong} />)}
       </div>
       <div className="stack aside">
-        <EstimatePanel check={check} times={replicas ?? 1} />
+        <EstimatePanel check={check} wrong={wrong} times={replicas ?? 1} />
         {box !== undefined && draft.plan.stages && <section className="panel stack">
           <h2>Restraints</h2>
           <div><button type="button" aria-pressed={isPicking} onClick={() => pick(!isPicking)}>Pick atoms</button></div>

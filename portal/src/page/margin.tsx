@@ -4,6 +4,7 @@ import { type DragEvent, type FormEvent, lazy, Suspense, useRef, useState } from
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { whenThere } from "../api/later.ts";
+import { sentence } from "../api/words.ts";
 import { save } from "../chart/save.ts";
 import { FieldControl } from "../form/field.tsx";
 import { Fold } from "../form/fold.tsx";
@@ -164,7 +165,7 @@ function PortfolioText({ text, format, wrong, onText, onFormat }: TextProps) {
       aria-invalid={wrong === undefined ? undefined : true} placeholder={EXAMPLE}
       onChange={(event) => onText(event.target.value)} />
     <p id="portfolio-help" className="small quiet">
-      {wrong !== undefined && <strong className="bad">{wrong} </strong>}
+      {wrong !== undefined && <strong className="bad">{sentence(wrong)} </strong>}
       Type it, or drop a file here. Nothing is stored: leaving this page forgets it.
     </p>
     {line !== undefined && <div><button type="button" onClick={() => area.current && showLine(area.current, line)}>
@@ -223,7 +224,7 @@ function Result({ report, asked, isOld }: ResultProps) {
       </p>}
       {summary.sigma && Object.keys(summary.sigma).length > 0 && <Volatilities sigma={summary.sigma} />}
     </section>
-    {warnings.length > 0 && <Notice kind="waiting">{warnings.map((text) => <p key={text}>{text}</p>)}</Notice>}
+    {warnings.length > 0 && <Notice kind="waiting">{warnings.map((text) => <p key={text}>{sentence(text)}</p>)}</Notice>}
     {rows.length > 0 ? <Positions rows={rows} /> : <section className="panel stack">
       <h2>Positions</h2>
       <p>The portfolio has no positions: there is nothing to ask a margin for.</p>

@@ -14,6 +14,7 @@ import { BROUGHT, type Group, SYSTEM } from "../form/groups.ts";
 import { keysOf, type Ligand, Ligands, ligandsOf, readLigands } from "../form/ligands.tsx";
 import { SystemPreview } from "../form/system_preview.tsx";
 import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { useTold } from "../form/untouched.ts";
 import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
@@ -62,13 +63,16 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     go(address("system", { system_id: system.system_id }));
   });
   const keys = new Set<string>([...names, ...keysOf(draft.ligands)]);
-  const wrong = new Wrong(check.violations.length > 0 ? check.violations : submission.violations, keys, check.warnings);
+  const { told, showAll } = useTold(check.violations, ([, field, i]) => (
+    field === "ligands" && typeof i === "number" && draft.ligands[i]?.ligands.trim() === ""));
+  const wrong = new Wrong(check.violations.length > 0 ? told : submission.violations, keys, check.warnings);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (isMissing) return;
     if (check.violations.length === 0) return void submission.submit();
+    showAll();
     focusOnWrong();
     if (unread.length === 0) check.again();
   };
@@ -107,7 +111,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
       <div className="stack aside">
         {!isBrought && <SystemPreview typed={draft.typed} onType={(typed) => keep({ ...draft, typed })}
           ligands={draft.ligands} onLigands={(rows) => keep({ ...draft, ligands: rows })} estimate={check.preview?.estimate} />}
-        <EstimatePanel check={check} {...(isMissing ? { until: "files are named under built" } : {})} />
+        <EstimatePanel check={{ ...check, violations: told }} wrong={wrong} {...(isMissing ? { until: "files are named under built" } : {})} />
         <section className="panel stack">
           <h2>Files</h2>
           <p className="small quiet">{isBrought

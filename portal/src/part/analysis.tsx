@@ -20,6 +20,7 @@ import { type Fields, read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { ANALYSIS, MASKS } from "../form/groups.ts";
 import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { useTold } from "../form/untouched.ts";
 import { Waits } from "../form/waits.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Cancellation, Deletion } from "./deletion.tsx";
@@ -43,6 +44,8 @@ type Request = Schemas["AnalysisRequest"];
 const LISTED = 1000;
 const MOST_ROWS = 500;
 const MOST_COMPARED = 8;
+/** What most people ask of a protein; a trajectory need not have it. */
+const SUGGESTED: Typed = { rmsd_masks: "@CA", rmsf_masks: "@CA" };
 const NAMES = ANALYSIS.flatMap(({ often, seldom }) => [...often, ...seldom]);
 
 /** RMSD masks are lists of lists; here a line is a list, with blanks between its masks. */
@@ -97,7 +100,7 @@ type NewProps = { subject: Analysed; isFirst: boolean; onSubmitted: (analysis_id
 
 function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps) {
   const queries = useQueryClient();
-  const [typed, keep] = useKept<Typed>("analysis", () => ({ rmsd_masks: "@CA", rmsf_masks: "@CA" }));
+  const [typed, keep] = useKept<Typed>("analysis", () => SUGGESTED);
   const { body: filled, wrong: unread } = read(FORM, typed);
   const { rmsd_masks: rmsd, ...rest } = filled;
   const body: Request = {
@@ -113,13 +116,18 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
     queries.setQueryData<Analysis[]>(["analyses"], (before) => [analysis, ...(before ?? [])]);
     onSubmitted(analysis.analysis_id);
   });
-  const wrong = new Wrong(check.violations.length > 0 ? check.violations : submission.violations, new Set<string>(NAMES), check.warnings);
+  const { told, showAll } = useTold(check.violations, ([, name = ""]) => {
+    const suggested = SUGGESTED[String(name)];
+    return suggested !== undefined && typed[String(name)] === suggested;
+  });
+  const wrong = new Wrong(check.violations.length > 0 ? told : submission.violations, new Set<string>(NAMES), check.warnings);
   useFocusOnWrong(submission.error);
   const [isPicking, pick] = useState(false);
   const [focused, focus] = useState<string>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (check.violations.length === 0) return void submission.submit();
+    showAll();
     focusOnWrong();
     if (unread.length === 0) check.again();
   };
@@ -145,7 +153,7 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
       </div>
       <Waits submission={submission} />
       <div className="end"><button className="main" aria-busy={submission.isBusy}>Analyse</button></div>
-      <EstimatePanel check={check} />
+      <EstimatePanel check={{ ...check, violations: told }} wrong={wrong} />
     </form>
     <CopyAs operation={ANALYSIS_SUBMIT} body={body} />
   </details>;

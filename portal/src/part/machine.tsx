@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { sentence } from "../api/words.ts";
 import { Failure, Notice } from "./notice.tsx";
 import { bytes, number } from "./number.ts";
 import { Used } from "./used.tsx";
@@ -33,13 +34,13 @@ function Findings({ service }: { service: Schemas["ServiceView"] }) {
       <h2 id="findings">Service</h2>
       <span className="quiet small">{service.version}, {service.stage}; examined <When at={service.examined_at} /></span>
     </div>
-    {service.held.map(({ code, message }) => <Notice key={code} kind="waiting"><p>{message}</p></Notice>)}
+    {service.held.map(({ code, message }) => <Notice key={code} kind="waiting"><p>{sentence(message)}</p></Notice>)}
     <table>
       <thead className="unseen"><tr><th scope="col">About</th><th scope="col">State</th><th scope="col">Finding</th></tr></thead>
       <tbody>{service.findings.map(({ about, state, message }) => <tr key={about}>
         <th scope="row" className="words">{about}</th>
         <td><span className={`status finding ${state}`}>{state}</span></td>
-        <td className="long">{message}</td>
+        <td className="long">{sentence(message)}</td>
       </tr>)}</tbody>
     </table>
   </section>;

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 
 import { Refused } from "../api/client.ts";
+import { sentence } from "../api/words.ts";
 
 export function Notice({ kind, children }: { kind?: "bad" | "waiting"; children: ReactNode }) {
   return <div className={`notice ${kind ?? ""}`} role={kind === "bad" ? "alert" : "status"}>{children}</div>;
@@ -23,7 +24,7 @@ export function wordsOf(error: Error): string {
   if (error instanceof Refused && error.detail.some(({ type }) => type === "cross_origin")) {
     return "This page is older than the service, or was opened at another address. Reload it.";
   }
-  return error.message;
+  return sentence(error.message);
 }
 
 /** In the place of what cannot be shown. */

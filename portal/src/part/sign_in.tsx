@@ -7,6 +7,7 @@ import { fragment, here, isReadable } from "../routes.ts";
 import { Input, textOf } from "./input.tsx";
 import { useOnce } from "./mutation.ts";
 import { Failure, Notice } from "./notice.tsx";
+import { duration } from "./number.ts";
 import type { Session } from "./session.ts";
 
 /** Why the identity provider signed nobody in, by what the service says behind `#`. */
@@ -49,6 +50,8 @@ export function SignInForm({ account = "", done }: { account?: string; done: (se
     <Input label="Password" name="password" type="password" autoComplete="current-password"
       autoFocus={account !== ""} longest={200} required />
     {signIn.error && <Failure error={signIn.error} />}
+    {signIn.error instanceof Refused && signIn.error.retryAfter !== null
+      && <p className="small quiet">It can be tried again in {duration(signIn.error.retryAfter)}.</p>}
     {signIn.error instanceof Refused && signIn.error.status === 401
       && <p className="small quiet">If both are right, the account may have been disabled: ask whoever runs this service.</p>}
     <div className="end"><button className="main" aria-busy={signIn.isPending}>Sign in</button></div>

@@ -1,5 +1,6 @@
 //! What the pages of systems, jobs and analyses show alike: how far it is, why it failed, what was noticed.
 import type { Schemas } from "../api/client.ts";
+import { sentence } from "../api/words.ts";
 import { Notice } from "./notice.tsx";
 import { duration, number } from "./number.ts";
 import { Status } from "./status.tsx";
@@ -51,7 +52,7 @@ export function StatusCell({ status, queue, isCancelling }: WaitsProps) {
 /** Why it failed, what helps, and the end of its log. */
 export function FailurePanel({ failure }: { failure: Schemas["Failure"] }) {
   return <section className="panel stack" role="alert">
-    <h2 className="bad">{failure.message}</h2>
+    <h2 className="bad">{sentence(failure.message)}</h2>
     {failure.remedy !== undefined && <p>What helps: {failure.remedy}.</p>}
     <p className="small quiet">
       <code>{failure.code}</code>
@@ -76,7 +77,7 @@ export function Warnings({ warnings, onResidues }: WarningsProps) {
   return <section className="panel stack">
     <h2>Warnings</h2>
     <ul className="plain-list">{warnings.map(({ code, message, loc, residues }, i) => <li key={i}>
-      {message} <code className="quiet">{loc ? loc.slice(1).join(".") : code}</code>
+      {sentence(message)} <code className="quiet">{loc ? loc.slice(1).join(".") : code}</code>
       {onResidues && residues && residues.length > 0
         && <> <button type="button" className="small" aria-label={`Show: ${message}`} onClick={() => onResidues(residues)}>Show</button></>}
     </li>)}</ul>
