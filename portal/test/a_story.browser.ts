@@ -340,7 +340,7 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("status").getByText("There is no registered structure no such structure.").waitFor();
   assert.equal(await topology.getAttribute("aria-invalid"), "true");
   await topology.fill("alanine");
-  await page.getByText(/^has \d+ atoms, the trajectory \d+/).waitFor({ timeout: LONG_MS });
+  await page.getByText(/^Has \d+ atoms, the trajectory \d+/).waitFor({ timeout: LONG_MS });
   browser.look();
   await topology.fill("mini_tri");
   const frame = page.getByRole("slider", { name: "Frame" });

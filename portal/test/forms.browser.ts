@@ -220,6 +220,8 @@ test("a system of another program is brought by its files", async () => {
 
 test("a job without a system is told which it would be of", async () => {
   await page.goto(`${service.portal}job/new`);
+  // What was typed before stays with the window.
+  await page.getByLabel("System", { exact: true }).fill("");
   await page.getByText("It would be the newest: from elsewhere, box_").waitFor();
   await page.getByLabel("System", { exact: true }).fill("box_00000000000000000000");
   await page.getByText("It would be the newest").waitFor({ state: "detached" });

@@ -13,8 +13,12 @@ export function inWords({ type, msg, ctx }: Violation): string {
   return "has characters that are not allowed here, or lacks some that are needed";
 }
 
-/** A message that begins a sentence does so with a capital; what it names does not change. */
+/** What messages begin with that is no name: names stay as they were given. */
+const WORDS = ["a", "an", "another", "at", "both", "cannot", "each", "every", "expected", "field", "give", "has", "in", "is", "it", "must",
+  "needed", "no", "none", "not", "of", "one", "only", "selects", "some", "the", "there", "they", "this", "too", "what", "without"];
+
+/** A message that begins a sentence does so with a capital. */
 export function sentence(message: string): string {
-  const isName = /^(molboxd?|gmx)\b/.test(message);
-  return !isName && /^[a-z]+(?=[ ,;]|$)/.test(message) ? message.charAt(0).toUpperCase() + message.slice(1) : message;
+  const [first = ""] = message.split(/[ ,;]/, 1);
+  return WORDS.includes(first) ? message.charAt(0).toUpperCase() + message.slice(1) : message;
 }
