@@ -406,6 +406,40 @@ mod tests {
     const XML: &str = "<ForceField><AtomTypes><Type name=\"a\" class=\"A\" element=\"C\" mass=\"12.0\"/></AtomTypes></ForceField>";
 
     #[test]
+    fn lines_of_old_macs_are_refused_as_such_whatever_the_format() {
+        let words = "line 1: expected lines that end with a line feed";
+        for (text, format) in [(SDF, Format::Sdf), (MOL2, Format::Mol2)] {
+            assert_eq!(problem(text, format), "fine");
+            assert_eq!(problem(&text.replace('\n', "\r\n"), format), "fine");
+            let refused = problem(&text.replace('\n', "\r"), format);
+            assert!(refused.starts_with(words), "{format}: {refused}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for format in [Format::Gro, Format::Top, Format::Inpcrd] {
+            std::fs::write(&path, "title\r    1\r   0.0   0.0   0.0\r").unwrap();
+            let refused = check(&path, format, 1000, 1000).unwrap().unwrap_err().to_string();
+            assert!(refused.starts_with(words), "{format}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_gro_file_has_no_more_atoms_than_are_read_and_none_that_is_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.gro");
+        let refused = |x: &str, max_atoms| {
+            let atom = format!("    5ALA     CA    1{x:>8}   0.000   0.000\n");
+            std::fs::write(&path, format!("title\n 1\n{atom}   3.0   3.0   3.0\n")).unwrap();
+            let checked = check(&path, Format::Gro, 1000, max_atoms).unwrap();
+            checked.err().map(|problem| problem.to_string())
+        };
+        assert_eq!(refused("1.000", 1), None);
+        let far = refused("1e300", 1).expect("no atom is there");
+        assert!(far.starts_with("line 3: ") && far.contains("as x of CA of ALA 5"), "{far}");
+        assert!(refused("1.000", 0).is_some_and(|why| why.contains("limits.atoms")));
+    }
+
+    #[test]
     fn compressed_trajectories_are_of_so_many_atoms_and_have_a_first_frame() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.xtc");
