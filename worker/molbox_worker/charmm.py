@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import Counter
 
 from openmm import app, unit
+from openmm.app import forcefield
+from openmm.app.internal import compiled
 
+from molbox_worker import names
 from molbox_worker.prepared import Prepared
 
 AMINO_ACIDS = frozenset(
@@ -42,7 +45,7 @@ def prune(force_field: app.ForceField, topology: app.Topology) -> None:
     }
 
 
-def merge_caps(prepared: Prepared) -> None:
+def merge_caps(prepared: Prepared, force_field: app.ForceField) -> None:
     """Make caps parts of the residues that they are bonded to: CHARMM patches these."""
     modeller = prepared.modeller
     carriers = _carriers(modeller.topology)
@@ -58,12 +61,15 @@ def merge_caps(prepared: Prepared) -> None:
             parts = [cap for cap, carrier in carriers.items() if carrier is residue] + [residue]
             new = topology.addResidue(residue.name, copy, residue.id, residue.insertionCode)
             for part in sorted(parts, key=lambda part: part.index):
-                names = {} if part is residue else CAP_ATOMS[part.name]
+                renamed = {} if part is residue else CAP_ATOMS[part.name]
                 for atom in part.atoms():
-                    atoms[atom] = topology.addAtom(names.get(atom.name, atom.name), atom.element, new)
+                    atoms[atom] = topology.addAtom(renamed.get(atom.name, atom.name), atom.element, new)
     for a, b in modeller.topology.bonds():
         topology.addBond(atoms[a], atoms[b])
     positions = modeller.positions.value_in_unit(unit.nanometer)
+    capped = set(carriers.values())
+    amino_acids = {atoms[next(each.atoms())].residue.index for each in capped if each.name in names.AMINO_ACIDS}
+    _forget_dipeptides(force_field, topology, amino_acids)
     modeller.topology = topology
     modeller.positions = [positions[atom.index] for atom in atoms] * unit.nanometer
     account = prepared.account
@@ -71,6 +77,26 @@ def merge_caps(prepared: Prepared) -> None:
     account.identities = Counter({key: n for key, n in account.identities.items() if key not in gone})
     account.joined = {pair for pair in account.joined if not pair & gone}
     prepared.forget({cap.index for cap in carriers})
+
+
+def _forget_dipeptides(force_field: app.ForceField, topology: app.Topology, indices: set[int]) -> None:
+    """Forget templates of whole molecules that these amino acids with their caps are, too.
+
+    OpenMM tries patches only where no template fits. Of alanine between ACE and NME it finds two in charmm36 (ALAD,
+    AANM); of proline it finds one (PDIP) whose types are those of small molecules, without CMAP.
+    """
+    bonded: list[set[int]] = [set() for _ in topology.atoms()]
+    for a, b in topology.bonds():
+        bonded[a.index].add(b.index)
+        bonded[b.index].add(a.index)
+    for residue in topology.residues():
+        if residue.index not in indices:
+            continue
+        signature = forcefield._createResidueSignature([atom.element for atom in residue.atoms()])
+        for template in [*force_field._templateSignatures.get(signature, [])]:
+            if compiled.matchResidueToTemplate(residue, template, bonded, False, True) is not None:
+                force_field._templateSignatures[signature].remove(template)
+                del force_field._templates[template.name]
 
 
 def _carriers(topology: app.Topology) -> dict[app.topology.Residue, app.topology.Residue]:

@@ -39,7 +39,7 @@ def add(task: TaskDirectory, plan: BuildPlan, prepared: Prepared, base: app.Forc
     _rename(modeller, prepared.openmm_names)
     _place(task, plan, modeller, prepared.hydrogens)
     if plan.force_field.is_charmm:
-        charmm.merge_caps(prepared)
+        charmm.merge_caps(prepared, base)
     _match(task, plan, prepared, base)
     found = Counter(variant(residue) for residue in modeller.topology.residues())
     _rename(modeller, prepared.final_names)

@@ -12,8 +12,10 @@ import pytest
 from conftest import CHARMM36_2024, DATA, EXAMPLES, Directory, input_file, positions_nm, structure
 from openmm import app, unit
 from test_gromacs_energies import compare, needs_gmx_d
+from test_residues import part
 
 from molbox_worker import charmm
+from molbox_worker.topology import read_topology
 
 Builder = Callable[..., Directory]
 
@@ -34,6 +36,15 @@ def energy_and_forces(system: openmm.System, start: openmm.State) -> tuple[float
     return state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
 
 
+def without_corrections(*systems: openmm.System) -> None:
+    for system in systems:
+        for force in system.getForces():
+            if isinstance(force, openmm.NonbondedForce):
+                force.setUseDispersionCorrection(False)
+            if isinstance(force, openmm.CustomNonbondedForce):
+                force.setUseLongRangeCorrection(False)
+
+
 @pytest.fixture(scope="module")
 def crambin(builder: Builder) -> Directory:
     directory = builder(DATA / "1ejg.pdb", box_shape="octahedron", padding_nm=0.6, **family("charmm36_2024"))
@@ -50,12 +61,7 @@ def test_charmm_has_the_energy_and_forces_of_openmms_app_layer(crambin: Director
     reference = force_field.createSystem(
         file.topology, nonbondedMethod=app.PME, nonbondedCutoff=1.0 * unit.nanometer, constraints=app.HBonds
     )
-    for system in (built, reference):
-        for force in system.getForces():
-            if isinstance(force, openmm.NonbondedForce):
-                force.setUseDispersionCorrection(False)
-            if isinstance(force, openmm.CustomNonbondedForce):
-                force.setUseLongRangeCorrection(False)
+    without_corrections(built, reference)
     # The structure file rounds positions and box.
     start = openmm.XmlSerializer.deserialize(crambin.output("state.xml").read_text())
     ours, our_forces = energy_and_forces(built, start)
@@ -76,6 +82,52 @@ def amber(name: str, files: list[str], water: str, folder: str, sites: int = 3) 
         "force_field": {"name": name, "family": "amber", "files": files, "custom": None},
         "water": {"name": water, "file": f"{folder}{water}.xml", "model": model, "sites": sites},
     }
+
+
+def between_caps(number: int) -> str:
+    """A residue of villin between ACE and NME, whose atoms are those of its neighbours."""
+    before, after = {"CA": "CH3", "C": "C", "O": "O"}, {"N": "N", "CA": "C"}
+    capped = []
+    for line in part(number - 1, number + 1):
+        name, at = line[12:16].strip(), int(line[22:26])
+        cap, kept = ("ACE", before) if at < number else ("NME", after)
+        if at == number:
+            capped.append(line)
+        elif name in kept:
+            capped.append(f"{line[:12]} {kept[name]:<3}{line[16:17]}{cap}{line[20:]}")
+    return "".join(capped)
+
+
+def test_alanine_between_caps_has_the_energies_of_charmms_own_dipeptide(builder: Builder) -> None:
+    # Both ALAD and AANM, of the types of small molecules, fit it.
+    built = builder(between_caps(49), padding_nm=0.5, **family("charmm36"))
+    assert built.result["status"] == "succeeded", built.log()
+    topology = read_topology(built.output("topology.json"))
+    start = openmm.XmlSerializer.deserialize(built.output("state.xml").read_text())
+    topology.setPeriodicBoxVectors(start.getPeriodicBoxVectors())
+    alanine = next(residue for residue in topology.residues() if residue.name == "ALA")
+    reference = app.ForceField("charmm36.xml", "charmm36/water.xml").createSystem(
+        topology,
+        nonbondedMethod=app.PME,
+        nonbondedCutoff=1.0 * unit.nanometer,
+        constraints=app.HBonds,
+        residueTemplates={alanine: "ALAD"},
+    )
+    system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
+    without_corrections(system, reference)
+    ours, our_forces = energy_and_forces(system, start)
+    theirs, their_forces = energy_and_forces(reference, start)
+    assert ours == pytest.approx(theirs, rel=1e-9)
+    assert np.abs(our_forces - their_forces).max() < 1e-9 * np.abs(their_forces).max()
+
+
+def test_proline_between_caps_is_a_proteins_proline(builder: Builder) -> None:
+    # PDIP, which fits it, has the types of small molecules and no CMAP.
+    built = builder(between_caps(62), padding_nm=0.5, **family("charmm36"))
+    assert built.result["status"] == "succeeded", built.log()
+    system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
+    (cmap,) = (force for force in system.getForces() if isinstance(force, openmm.CMAPTorsionForce))
+    assert cmap.getNumTorsions() == 1
 
 
 # Each with its default water, and one with five sites. The charge is what the water's authors give to
