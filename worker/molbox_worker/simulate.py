@@ -23,7 +23,7 @@ from __future__ import annotations
 from molbox_worker import minimise
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import GPU, versions
-from molbox_worker.gromacs import program
+from molbox_worker.gromacs import mdp, program
 from molbox_worker.gromacs.program import Broken, Gromacs
 from molbox_worker.gromacs.run import GROMACS, GromacsRun
 from molbox_worker.gromacs.terms import Unsupported
@@ -87,8 +87,9 @@ def _run(simulation: Simulation, index: int, stage: Stage, gromacs: Gromacs | No
     wanted = simulation.model.plan.engine
     is_openmms = checkpoint is not None and GROMACS not in {checkpoint.platform, wanted}
     if gromacs and not is_openmms:
-        simulation.engine = GROMACS
         try:
+            mdp.refuse(simulation.model.plan, stage)
+            simulation.engine = GROMACS
             GromacsRun(simulation, index, stage, gromacs).run()
             return
         except Unsupported as reason:

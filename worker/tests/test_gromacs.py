@@ -17,7 +17,7 @@ import numpy as np
 import openmm
 import pytest
 from conftest import Directory
-from test_simulate import committed_step, frames, header_of, progress, rows, wait_for, warnings_of
+from test_simulate import committed_step, frames, header_of, nonbonded_of, progress, rows, wait_for, warnings_of
 
 from molbox_worker.gromacs import program
 from molbox_worker.gromacs.program import find
@@ -462,15 +462,34 @@ def test_heat_is_named_where_it_breaks_a_simulation(villin: Directory, simulatio
     assert "lower temperature" in failure["remedy"]
 
 
-def test_a_box_too_narrow_for_the_list_of_neighbours_is_said_so(water: Directory, gromacs: Simulator) -> None:
+def test_a_box_of_two_cutoffs_has_lists_that_reach_no_farther(water: Directory, gromacs: Simulator) -> None:
     box = openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()).getPeriodicBoxVectors()
     job = gromacs(water, [{"steps": 40}], cutoff_nm=round(box[0][0]._value / 2 - 0.002, 3))
-    assert job.run() == 2, job.log()
-    failure = job.result["error"]
-    assert failure["code"] == "engine_unsupported"
-    assert f"the box, {box[0][0]._value:.3f} nm wide, is too narrow" in failure["message"]
-    for remedy in ("leave engine out", "minimum_padding", "non_bonded_cutoff"):
-        assert remedy in failure["remedy"]
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "gromacs"
+
+
+def test_a_box_that_shrinks_below_two_lists_keeps_openmms_energy(water: Directory, gromacs: Simulator) -> None:
+    box = openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()).getPeriodicBoxVectors()
+    cutoff = round(box[0][0]._value / 2 - 0.08, 3)
+    stage = {"ensemble": "NPT", "steps": 1200, "log_freq": 20}
+    job = gromacs(water, [stage], pressure_bar=10_000, cutoff_nm=cutoff)
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "gromacs"
+    last = rows(job.output("production.csv"))[-1]
+    # The list reaches farther than the cutoff by 0.04 nm at least.
+    assert 2 * cutoff < last["volume (nm^3)"] ** (1 / 3) < 2 * cutoff + 0.08, last
+    system, end = (
+        openmm.XmlSerializer.deserialize(path.read_text())
+        for path in (job.path / "input" / "system.xml", job.output("production.state.xml"))
+    )
+    nonbonded_of(system).setCutoffDistance(cutoff)
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+    context.setPeriodicBoxVectors(*end.getPeriodicBoxVectors())
+    context.setPositions(end.getPositions())
+    energy = context.getState(energy=True).getPotentialEnergy()._value
+    # Single precision, and the dispersion correction without excluded pairs.
+    assert last["potential energy (kJ/mol)"] == pytest.approx(energy, rel=5e-5)
 
 
 def test_atoms_on_top_of_each_other_are_unstable_and_named(water: Directory, gromacs: Simulator) -> None:
@@ -525,11 +544,18 @@ def test_without_friction_energy_is_conserved(water: Directory, gromacs: Simulat
     assert spread[0] < 0.2 * spread[50], spread
 
 
-def test_constant_pressure_without_friction_is_openmms(water: Directory, simulation: Simulator) -> None:
-    job = simulation(water, [{"ensemble": "NPT", "steps": 40}], engine="auto", friction_per_ps=0)
+@pytest.mark.parametrize(
+    ("ensemble", "temperature", "words"), [("NPT", 300, "constant pressure without friction"), ("NVT", 0, "0 K")]
+)
+def test_what_a_plan_says_that_gromacs_cannot_run_is_openmms_from_the_start(
+    water: Directory, simulation: Simulator, ensemble: str, temperature: float, words: str
+) -> None:
+    stage = {"ensemble": ensemble, "steps": 40}
+    job = simulation(water, [stage], engine="auto", friction_per_ps=0, temperature_k=temperature)
     assert job.run() == 0, job.log()
     assert job.result["engine"] == "openmm"
-    assert "without friction" in warnings_of(job)["engine_changed"]
+    assert words in warnings_of(job)["engine_changed"]
+    assert not (job.work / "gromacs").exists(), "nothing of it was begun"
 
 
 @pytest.mark.parametrize("tolerance", [0.05, 1e-4])

@@ -11,7 +11,8 @@ from molbox_worker.plan import SimulatePlan, Stage
 # Steps between neighbour lists, between pressure couplings, and between energies at most. Lists of 20 to 80
 # steps differ by 10 % in speed, and the shorter fits smaller boxes.
 LIST_STEPS = 20
-SHORT_LIST_STEPS = 10
+# Where the box is too narrow for the longer ones. A list of one step reaches no farther than the cutoff.
+ALL_LIST_STEPS = (LIST_STEPS, 10, 5, 2, 1)
 # Steps between energies where none are asked for: the box is looked at then.
 ENERGY_STEPS = 1000
 DRIFT_STEPS = 100
@@ -78,24 +79,36 @@ def _smooth(n: int) -> int:
         n += 1
 
 
-def stage_parameters(
-    plan: SimulatePlan, stage: Stage, terms: Terms, box: Array, seed: int, *, first_step: int, has_velocities: bool
-) -> Parameters:
-    """Those of a stage that starts, or is resumed, at a step.
+def refuse(plan: SimulatePlan, stage: Stage) -> None:
+    """Refuse what a plan alone says that GROMACS cannot run of any system, as the service does of a submission.
 
     Raises
     ------
     Unsupported
-        Constant pressure without friction, and intervals that are too long.
+        Constant pressure without friction, rest without friction, and intervals that are too long.
 
     """
+    if max(_due(stage, stage.traj_freq), _due(stage, stage.log_freq)) > MAX_INTERVAL:
+        raise Unsupported(f"frames or lines that are more than {MAX_INTERVAL} steps apart")
+    if not plan.friction_per_ps and stage.ensemble == "NPT":
+        raise Unsupported("constant pressure without friction: its barostat needs a thermostat")
+    if not plan.friction_per_ps and not plan.temperature_k:
+        raise Unsupported("0 K without friction: its lists of neighbours are made for a temperature")
+
+
+def _due(stage: Stage, every: int) -> int:
+    """Steps between what is due within a stage; 0 of what is not: grompp has 32 bits for it."""
+    return every if every <= stage.steps else 0
+
+
+def stage_parameters(
+    plan: SimulatePlan, stage: Stage, terms: Terms, box: Array, seed: int, *, first_step: int, has_velocities: bool
+) -> Parameters:
+    """Those of a stage that starts, or is resumed, at a step."""
     assert terms.direct is not None
     timestep = plan.timestep_fs / 1000
     is_short = timestep <= SHORT_TIMESTEP_PS
-    # What is not due within the stage: grompp has 32 bits for it.
-    frame_steps, log_steps = (steps if steps <= stage.steps else 0 for steps in (stage.traj_freq, stage.log_freq))
-    if max(frame_steps, log_steps) > MAX_INTERVAL:
-        raise Unsupported(f"frames or lines that are more than {MAX_INTERVAL} steps apart")
+    frame_steps, log_steps = _due(stage, stage.traj_freq), _due(stage, stage.log_freq)
     energy_steps = log_steps or ENERGY_STEPS
     parameters: Parameters = {
         # Leap-frog is as good as any where nothing is random.
@@ -130,8 +143,6 @@ def stage_parameters(
     if not has_velocities:
         parameters |= {"gen-vel": "yes", "gen-temp": plan.temperature_k, "gen-seed": seed}
     if stage.ensemble == "NPT":
-        if not plan.friction_per_ps:
-            raise Unsupported("constant pressure without friction: its barostat needs a thermostat")
         parameters |= _pressure(plan)
     return parameters
 

@@ -126,18 +126,16 @@ class GromacsRun(StageRun):
             first_step=step,
             has_velocities=velocities is not None,
         )
-        self._list_steps = mdp.LIST_STEPS
-        try:
-            self._grompp(parameters)
-        except Unsupported as error:
-            if NARROW not in str(error):
-                raise
-            # A list that is made more often needs less room around the cutoff.
-            self._list_steps = mdp.SHORT_LIST_STEPS
+        # A list that is made more often needs less room around the cutoff. In a box that becomes narrower than that
+        # while it runs, mdrun runs on, and soundly: pairs beyond the cutoff have no part in the energy.
+        for self._list_steps in mdp.ALL_LIST_STEPS:
             try:
                 self._grompp({**parameters, "nstlist": self._list_steps})
-            except Unsupported as again:
-                raise (self._too_narrow() if NARROW in str(again) else again) from again
+                return
+            except Unsupported as error:
+                if NARROW not in str(error):
+                    raise
+        raise self._too_narrow()
 
     def _too_narrow(self) -> Unsupported:
         """That the list of neighbours, which reaches farther than the cutoff, does not fit into the box."""

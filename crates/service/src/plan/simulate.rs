@@ -142,6 +142,9 @@ const TOO_MUCH: &str = "results_too_large";
 
 /// As workers name it.
 pub(crate) const GROMACS: &str = "gromacs";
+/// Steps between frames or lines that GROMACS counts in 31 bits.
+const MAX_GROMACS_INTERVAL: u64 = i32::MAX as u64;
+
 /// A built system, as far as its jobs depend on it.
 pub(crate) struct System<'a> {
     row: &'a Task,
@@ -781,6 +784,7 @@ fn check(parameters: &Parameters) -> Vec<ValidationError> {
             out.push(violation("value_error", of_stage(index, "restraint_mask"), msg));
         }
     }
+    out.extend(check_engine(parameters));
     out
 }
 
@@ -802,6 +806,43 @@ fn check_steps(
         );
         violation("value_error", loc("traj_freq"), msg)
     })
+}
+
+/// What GROMACS cannot run of any system, where it is asked for; the worker's `mdp.py` knows the same.
+fn check_engine(parameters: &Parameters) -> Vec<ValidationError> {
+    if parameters.engine != Engines::Gromacs {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    if parameters.friction.get() == 0.0 {
+        if parameters.runs().any(|run| run.ensemble == Ensembles::Npt) {
+            let msg = "must be above 0 for NPT stages with the engine gromacs, whose barostat needs a \
+                       thermostat; give a friction, stages of NVT alone, or the engine openmm";
+            out.push(violation("value_error", at(&["friction"]), msg));
+        }
+        if parameters.temperature.get() == 0.0 {
+            let msg = "must be above 0 without friction with the engine gromacs, whose lists of \
+                       neighbours are made for a temperature; give one, or the engine openmm";
+            out.push(violation("value_error", at(&["temperature"]), msg));
+        }
+    }
+    let equilibration = parameters.equilibration.iter().enumerate();
+    let equilibration = equilibration.map(|(index, stage)| (Some(index), &stage.run));
+    let stages = equilibration.chain(parameters.production.iter().map(|run| (None, run)));
+    for (index, run) in stages {
+        for (field, every) in [("traj_freq", run.traj_freq), ("log_freq", run.log_freq)] {
+            // What is not due within the stage is not written.
+            if every > MAX_GROMACS_INTERVAL && every <= parameters.n_steps(run) {
+                let msg = format!(
+                    "must be at most {MAX_GROMACS_INTERVAL} with the engine gromacs, got {every}"
+                );
+                let at = index
+                    .map_or_else(|| at(&["production", field]), |index| of_stage(index, field));
+                out.push(violation("less_than_equal", at, msg));
+            }
+        }
+    }
+    out
 }
 
 /// A cutoff reaches no further than to the nearest image.
@@ -969,6 +1010,17 @@ mod tests {
         assert_eq!(steps, [(0, 0), (50_000, 50_000), (150_000, 150_000), (650_000, 900_000)]);
     }
 
+    /// Of stored parameters with other values.
+    fn changed(changes: Value) -> Parameters {
+        let mut stored = stored();
+        stored.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        serde_json::from_value(stored).unwrap()
+    }
+
+    fn production(ensemble: &str, time: f64) -> Value {
+        json!({ "type": ensemble, "time": time, "traj_freq": 0, "log_freq": 0 })
+    }
+
     #[test]
     fn a_cutoff_fits_half_of_the_shortest_width_and_no_box_without_widths() {
         let check = |vectors: Value| {
@@ -981,6 +1033,33 @@ mod tests {
         assert_eq!(narrow.unwrap().unwrap().type_, "less_than_equal");
         for vectors in [json!(null), json!([]), json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]])] {
             assert!(check(vectors.clone()).is_none(), "{vectors}");
+        }
+    }
+
+    #[test]
+    fn what_gromacs_cannot_run_of_any_system_is_refused_where_it_is_asked_for() {
+        let fields = |changes: Value| -> Vec<String> {
+            let fields = check(&changed(changes)).into_iter().map(|violation| {
+                serde_json::to_value(violation.loc.last()).unwrap().as_str().unwrap().to_owned()
+            });
+            fields.collect()
+        };
+        let no_friction = |engine: &str, ensemble: &str| {
+            let production = production(ensemble, 1.0);
+            json!({ "engine": engine, "friction": 0, "production": production })
+        };
+        assert_eq!(fields(no_friction("gromacs", "NPT")), ["friction"]);
+        for engine in ["auto", "openmm"] {
+            assert!(fields(no_friction(engine, "NPT")).is_empty(), "{engine}");
+        }
+        assert!(fields(no_friction("gromacs", "NVT")).is_empty());
+        let mut cold = no_friction("gromacs", "NVT");
+        cold["temperature"] = json!(0);
+        assert_eq!(fields(cold), ["temperature"]);
+        let rare =
+            json!({ "type": "NVT", "time": 1e5, "traj_freq": 0, "log_freq": 3_000_000_000_u64 });
+        for (engine, expected) in [("gromacs", &["log_freq"][..]), ("auto", &[])] {
+            assert_eq!(fields(json!({ "engine": engine, "production": rare })), expected);
         }
     }
 
