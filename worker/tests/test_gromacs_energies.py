@@ -7,14 +7,14 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openmm
 import pytest
-from conftest import AMBER19, Directory
+from conftest import AMBER19, DATA, Directory
 from numpy.typing import NDArray
 from openmm import app, unit
 from test_residues import part
@@ -260,6 +260,40 @@ def test_a_protein_has_openmms_energies_in_each_family(builder: Builder, plan: d
     found = compare(built, tmp_path, hold_alpha_carbons)
     found.check()
     assert found.openmm["restraint"] > 1
+    assert found.others <= IDLE, "no term is left out"
+
+
+def dna() -> list[str]:
+    """Six nucleotides of one strand, AATTCG, which have all bases."""
+    lines = (DATA / "4c64.pdb").read_text().splitlines(keepends=True)
+    atoms = [line for line in lines if line.startswith("ATOM") and line[21] == "A" and line[16] in " A"]
+    return [line for line in atoms if 5 <= int(line[22:26]) <= 10]
+
+
+def rna() -> list[str]:
+    """The same with the oxygen of ribose, and uracil for thymine."""
+    made = []
+    for _, group in groupby(dna(), key=lambda line: line[22:26]):
+        lines = [line for line in group if line[12:16].strip() != "C7"]
+        places = {line[12:16].strip(): np.array([float(line[i : i + 8]) for i in (30, 38, 46)]) for line in lines}
+        first, second = (places[name] - places["C2'"] for name in ("C1'", "C3'"))
+        away, across = (each / np.linalg.norm(each) for each in (-first - second, np.cross(first, second)))
+        x, y, z = places["C2'"] + 0.83 * away + 1.17 * across
+        last = lines[-1]
+        lines.append(f"{last[:12]} O2'{last[16:30]}{x:8.3f}{y:8.3f}{z:8.3f}{last[54:76]} O\n")
+        base = lines[0][19].replace("T", "U")
+        made += [f"{line[:17]}  {base}{line[20:]}" for line in lines]
+    return made
+
+
+@needs_gmx_d
+@pytest.mark.parametrize("strand", [dna, rna])
+def test_a_nucleic_acid_has_openmms_energies(builder: Builder, strand: Callable[[], list[str]], tmp_path: Path) -> None:
+    built = builder("".join(strand()), box_shape="rectangular", padding_nm=0.5)
+    found = compare(built, tmp_path)
+    found.check()
+    has_ribose = "O2'" in {atom.name for atom in read_topology(built.output("topology.json")).atoms()}
+    assert has_ribose == (strand is rna) and built.result["summary"]["molecules"]["nucleic_acid"] == 1
     assert found.others <= IDLE, "no term is left out"
 
 
