@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import BUILD, DATA, SIMULATE, STAGE, Directory, changed, task_of
+from conftest import BUILD, DATA, SIMULATE, STAGE, Directory, changed, task_of, warnings
 from openmm import app, unit
 
 from molbox_worker.built.bring import _check_forces
@@ -520,6 +520,19 @@ def test_damaged_files_are_refused_with_their_name(program: str, bring: Bring) -
     directory = bring(files)
     error = directory.result["error"]
     assert error["code"] in {"built_unreadable", "atoms_differ"} and name in error["message"], error
+
+
+def test_hydrogens_whose_bonds_are_not_constrained_are_a_warning(bring: Bring, brought: dict[str, Directory]) -> None:
+    assert "hydrogens_free" not in warnings(brought["openmm"])
+    files = loose("openmm")
+    system = openmm.XmlSerializer.deserialize(files["system.xml"].decode())
+    first, second, length = system.getConstraintParameters(0)
+    system.removeConstraint(0)
+    bonds = next(force for force in system.getForces() if isinstance(force, openmm.HarmonicBondForce))
+    bonds.addBond(first, second, length, 284512.0)
+    files["system.xml"] = openmm.XmlSerializer.serialize(system).encode()
+    (message,) = warnings(bring(files))["hydrogens_free"]
+    assert message.startswith("1 bonds of hydrogens are not constrained")
 
 
 def test_a_charge_that_is_left_is_a_warning(bring: Bring) -> None:

@@ -145,6 +145,7 @@ fn notices(
     system: &simulate::System<'_>,
 ) -> Result<Vec<Notice>, ApiError> {
     let mut notices = unlikely::notices(parameters);
+    notices.extend(unlikely::of_system(parameters, system));
     notices.extend(unlikely::of_masks(app, parameters, system)?);
     Ok(notices)
 }

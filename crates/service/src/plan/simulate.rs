@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{
-    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams,
+    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, Notice, ProductionParams,
     TrajectoryFormats, ValidationError,
 };
 use molbox::{NonNegative, Positive};
@@ -144,6 +144,12 @@ const TOO_MUCH: &str = "results_too_large";
 pub(crate) const GROMACS: &str = "gromacs";
 /// Steps between frames or lines that GROMACS counts in 31 bits.
 const MAX_GROMACS_INTERVAL: u64 = i32::MAX as u64;
+/// Bonds of hydrogens that are not constrained oscillate in 9 to 11 fs, and steps up to a third of that
+/// are stable: the longest step that is taken then, and the longest without a warning, in fs.
+const MAX_TIMESTEP_OF_FREE_HYDROGENS: f64 = 2.0;
+pub(super) const USUAL_TIMESTEP_OF_FREE_HYDROGENS: f64 = 1.0;
+/// Code of the worker's warning about a brought system whose bonds of hydrogens are not constrained.
+const HYDROGENS_FREE: &str = "hydrogens_free";
 
 /// A built system, as far as its jobs depend on it.
 pub(crate) struct System<'a> {
@@ -152,6 +158,8 @@ pub(crate) struct System<'a> {
     pub(crate) atoms: u64,
     /// Of its box, reduced, in nm.
     box_vectors: [[f64; 3]; 3],
+    /// Whether its bonds of hydrogens are as free as the others.
+    pub(super) has_free_hydrogens: bool,
 }
 
 impl<'a> System<'a> {
@@ -161,6 +169,8 @@ impl<'a> System<'a> {
         struct Outcome {
             default_masks: DefaultMasks,
             summary: Summary,
+            #[serde(default)]
+            warnings: Vec<Notice>,
         }
 
         #[derive(Deserialize)]
@@ -170,9 +180,11 @@ impl<'a> System<'a> {
             box_vectors: [[f64; 3]; 3],
         }
 
-        let Outcome { default_masks, summary } = stored(row.outcome.as_deref().unwrap_or("null"))?;
+        let Outcome { default_masks, summary, warnings } =
+            stored(row.outcome.as_deref().unwrap_or("null"))?;
         let Summary { atoms, box_vectors } = summary;
-        Ok(Self { row, default_masks, atoms, box_vectors })
+        let has_free_hydrogens = warnings.iter().any(|warning| warning.code == HYDROGENS_FREE);
+        Ok(Self { row, default_masks, atoms, box_vectors, has_free_hydrogens })
     }
 
     /// Shortest width of its box, in nm: the diagonal of reduced vectors.
@@ -234,6 +246,7 @@ pub(crate) fn resolve(
     let parameters = Parameters::new(app, request, &system.row.id, &system.default_masks);
     let mut problems = check(&parameters);
     problems.extend(check_cutoff(&parameters, system.shortest_width()));
+    problems.extend(check_timestep(&parameters, system.has_free_hydrogens));
     problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
     if parameters.surface_tension.get() > 0.0
         && !system.has_membrane().map_err(ApiError::internal)?
@@ -845,6 +858,19 @@ fn check_engine(parameters: &Parameters) -> Vec<ValidationError> {
     out
 }
 
+/// Bonds of hydrogens that are not constrained, as those of our own builds are, bound the time step.
+fn check_timestep(parameters: &Parameters, has_free_hydrogens: bool) -> Option<ValidationError> {
+    let timestep = parameters.timestep_fs();
+    (has_free_hydrogens && timestep > MAX_TIMESTEP_OF_FREE_HYDROGENS).then(|| {
+        let msg = format!(
+            "must be at most {MAX_TIMESTEP_OF_FREE_HYDROGENS} fs, better {USUAL_TIMESTEP_OF_FREE_HYDROGENS} fs, on a \
+             system whose bonds of hydrogens are not constrained, got {timestep}; or bring the system with \
+             constraints on them"
+        );
+        violation("less_than_equal", at(&["integration_timestep"]), msg)
+    })
+}
+
 /// A cutoff reaches no further than to the nearest image.
 fn check_cutoff(parameters: &Parameters, shortest_width: f64) -> Option<ValidationError> {
     let cutoff = parameters.non_bonded_cutoff.get();
@@ -1034,6 +1060,24 @@ mod tests {
         for vectors in [json!(null), json!([]), json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]])] {
             assert!(check(vectors.clone()).is_none(), "{vectors}");
         }
+    }
+
+    #[test]
+    fn free_hydrogens_bound_the_time_step() {
+        let outcome = json!({
+            "default_masks": {}, "warnings": [{ "code": HYDROGENS_FREE, "message": "12 bonds" }],
+            "summary": { "atoms": 1, "box_vectors": [[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]] }
+        });
+        let row = Task { outcome: Some(outcome.to_string()), ..Task::example() };
+        let is_free = System::of(&row).unwrap().has_free_hydrogens;
+        let check = |timestep: f64, is_free| {
+            check_timestep(&changed(json!({ "integration_timestep": timestep })), is_free)
+        };
+        assert!(is_free && check(2.0, is_free).is_none());
+        let violation = check(2.5, is_free).unwrap();
+        assert_eq!(violation.loc, at(&["integration_timestep"]));
+        assert!(violation.msg.contains("constraints"), "{}", violation.msg);
+        assert!(check(5.0, false).is_none());
     }
 
     #[test]

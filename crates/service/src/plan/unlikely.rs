@@ -5,7 +5,7 @@ use molbox::workflow::types::{Ensembles, LocItem, Notice};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::http::validate::loc;
-use crate::plan::simulate::{Parameters, System};
+use crate::plan::simulate::{Parameters, System, USUAL_TIMESTEP_OF_FREE_HYDROGENS};
 
 /// Code of the warning about a value that is probably a mistake.
 const UNLIKELY_VALUE: &str = "unlikely_value";
@@ -24,6 +24,18 @@ pub(crate) fn notices(parameters: &Parameters) -> Vec<Notice> {
     let values =
         found.into_iter().map(|(field, message)| notice(vec![loc("body"), loc(field)], message));
     values.chain(parameters.without_steps().into_iter().map(stage_without_steps)).collect()
+}
+
+/// Which values probably do not suit a system.
+pub(crate) fn of_system(parameters: &Parameters, system: &System<'_>) -> Option<Notice> {
+    let timestep = parameters.timestep_fs();
+    (system.has_free_hydrogens && timestep > USUAL_TIMESTEP_OF_FREE_HYDROGENS).then(|| {
+        let message = format!(
+            "{timestep} fs is long for bonds of hydrogens that are not constrained, as in this system: \
+             with {USUAL_TIMESTEP_OF_FREE_HYDROGENS} fs at most their motion is followed"
+        );
+        notice(vec![loc("body"), loc("integration_timestep")], message)
+    })
 }
 
 fn stage_without_steps((at, time): (Vec<LocItem>, f64)) -> Notice {

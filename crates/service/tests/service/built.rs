@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use molbox::Client;
@@ -51,6 +52,45 @@ async fn a_system_of_another_program_goes_from_its_files_to_a_bundle() {
     assert_eq!(of_system["parameters"]["built"][0]["name"], "gromacs.zip");
     assert_eq!(of_system["parameters"]["force_field"]["name"], "as in its files");
     assert!(of_system["citations"].as_array().unwrap().is_empty(), "{of_system}");
+}
+
+#[tokio::test]
+async fn a_system_of_free_hydrogens_takes_short_steps_alone() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let mut zip = zip::ZipArchive::new(fs::File::open(packed("openmm")).unwrap()).unwrap();
+    let mut read = |name: &str| io::read_to_string(zip.by_name(name).unwrap()).unwrap();
+    let (text, places) = (read("system.xml"), read("system.pdb"));
+    // The first of its constraints holds a hydrogen of the peptide, which becomes a bond.
+    let (before, after) = text.split_once("<Constraint ").unwrap();
+    let (constraint, after) = after.split_once('\n').unwrap();
+    let bond = format!("<Bonds>\n<Bond k=\"284512\" {constraint}\n");
+    let text = format!("{before}{}", after.replacen("<Bonds>\n", &bond, 1));
+    for (name, content) in [("system.xml", text), ("system.pdb", places)] {
+        fs::write(folder.path().join(name), content).unwrap();
+        molbox.upload(folder.path().join(name)).name(name).await.unwrap();
+    }
+    let asked = molbox.system_submit().body_map(|s| s.built(["system.xml", "system.pdb"]));
+    let system = asked.send().await.unwrap();
+    let system = molbox.wait_system(&system.system_id).await.unwrap();
+    let is_warned = system.warnings.iter().any(|warning| warning.code == "hydrogens_free");
+    assert!(is_warned, "{system:?}");
+    let check = async |timestep: f64| {
+        let job = molbox.job_check().body_map(|job| {
+            job.box_id(system.system_id.as_str())
+                .integration_timestep(timestep)
+                .non_bonded_cutoff(0.9)
+                .production(ProductionParams::builder().time(0.001).traj_freq(0))
+        });
+        job.send().await
+    };
+    assert!(check(1.0).await.unwrap().warnings.is_empty());
+    let warnings = check(2.0).await.unwrap().into_inner().warnings;
+    assert!(warnings[0].message.contains("not constrained"), "{warnings:?}");
+    let error = check(5.0).await.unwrap_err();
+    let fields: Vec<String> = error.violations().iter().map(|each| each.path()).collect();
+    assert_eq!(fields, ["integration_timestep"], "{error}");
 }
 
 #[tokio::test]
