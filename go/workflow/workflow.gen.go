@@ -1878,7 +1878,7 @@ type SystemBuildRequest struct {
 	// Membrane Lipid of a membrane to embed the protein in: `POPC`, `POPE`, `DLPC`, `DLPE`, `DMPC`, `DOPC` or `DPPC`. It needs a force field with lipids: neither `amber14-ff15ipq` nor `amberfb15`. The membrane lies in the plane z = 0, and the protein must be oriented to it. Default: no membrane.
 	Membrane *string `json:"membrane,omitempty"`
 
-	// MinimumPadding Least distance from the molecules to the faces of the box, in nm, from 0.5 to 5. The box is 2.1 nm wide at least, twice the cutoff and room to shrink. Default: 1.
+	// MinimumPadding Least distance from the molecules to the faces of the box, in nm, from 0.5 to 5. The box is 2.2 nm wide at least, twice the cutoff and room to shrink. Default: 1.
 	MinimumPadding *float64 `json:"minimum_padding,omitempty"`
 
 	// PH pH at which hydrogens are placed, from 0 to 14. Default: 7.4.

@@ -573,7 +573,7 @@ class SystemBuildRequest(BaseModel):
     """
     minimum_padding: Annotated[float | None, Field(ge=0.5, le=5.0)] = None
     """
-    Least distance from the molecules to the faces of the box, in nm, from 0.5 to 5. The box is 2.1 nm wide at least, twice the cutoff and room to shrink. Default: 1.
+    Least distance from the molecules to the faces of the box, in nm, from 0.5 to 5. The box is 2.2 nm wide at least, twice the cutoff and room to shrink. Default: 1.
 
     """
     pH: Annotated[float | None, Field(ge=0.0, le=14.0)] = None

@@ -99,7 +99,7 @@ def collapsed(model: Model, stage: Stage, step: int, width_nm: float) -> TaskErr
         "box_collapsed",
         f"{stage.name}: after step {step} the box shrank below twice the cutoff, "
         f"{model.plan.cutoff_nm:g} nm; it was {width_nm:.3f} nm wide",
-        remedy="equilibrate with restraints and at constant volume first, or lower non_bonded_cutoff",
+        remedy="build with a larger minimum_padding, lower non_bonded_cutoff, or ask for NVT stages alone",
         loc=["body", "non_bonded_cutoff"],
         stage=stage.name,
         step=step,

@@ -22,8 +22,9 @@ from molbox_worker.result import TaskError
 
 # The direct-space cutoff that a new system is made with; a job sets its own.
 CUTOFF_NM = 1.0
-# A box as built is less dense than it becomes at constant pressure.
-SHRINKAGE_NM = 0.1
+# A box as built is less dense than it becomes at constant pressure: water keeps away from the copies of the box
+# and from what it surrounds. Around alanine dipeptide a cube of 2.1 nm became 2.03 nm, and fluctuates by 0.04 nm.
+SHRINKAGE_NM = 0.2
 NARROWEST_NM = 2 * CUTOFF_NM + SHRINKAGE_NM
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100

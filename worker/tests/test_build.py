@@ -214,7 +214,7 @@ def test_a_missing_template_names_the_residue_by_its_authors_number(builder: Cal
 def test_a_box_of_solvent_alone_is_as_wide_as_the_cutoff_needs(builder: Callable[..., Directory], shape: str) -> None:
     built = builder(padding_nm=1.0, box_shape=shape)
     assert built.result["status"] == "succeeded", built.log()
-    assert min(np.diag(built.result["summary"]["box_vectors"])) == pytest.approx(2.1)
+    assert min(np.diag(built.result["summary"]["box_vectors"])) == pytest.approx(2.2)
 
 
 def test_a_box_that_is_too_large_is_refused(builder: Callable[..., Directory]) -> None:

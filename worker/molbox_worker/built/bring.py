@@ -19,13 +19,15 @@ from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import DALTON_PER_NM3, platform
 from molbox_worker.prepared import Account
 from molbox_worker.result import Findings, TaskError
-from molbox_worker.solvate import NARROWEST_NM
+from molbox_worker.solvate import CUTOFF_NM
 from molbox_worker.structure_input import MAX_COORDINATE_NM
 
 # Of a trial of the minimisation that each job begins with.
 TRIAL_STEPS = 10
 # g/mL. What is built leaves no bubbles larger than this comes to; a job at constant pressure closes small ones.
 LEAST_DENSITY = 0.7
+# Least width of a box: it may be as dense as it becomes, and jobs are checked for whether their cutoff fits.
+NARROWEST_NM = 2 * CUTOFF_NM + 0.1
 PERIODIC = {
     openmm.NonbondedForce.CutoffPeriodic,
     openmm.NonbondedForce.Ewald,
@@ -164,8 +166,8 @@ def _box(system: openmm.System, source: str) -> NDArray[np.float64]:
     if not (np.isfinite(vectors).all() and width >= NARROWEST_NM):
         raise TaskError(
             "box_too_small",
-            f"{source}: its box is {width:.2f} nm wide; it needs twice the cutoff of 1 nm and room to shrink,"
-            f" {NARROWEST_NM:g} nm",
+            f"{source}: its box is {width:.2f} nm wide; it needs {NARROWEST_NM:g} nm,"
+            f" twice the cutoff of {CUTOFF_NM:g} nm and room to shrink",
             remedy="build it with a wider margin of water",
             loc=LOC,
         )

@@ -255,8 +255,8 @@ impl BoxSize {
     }
 }
 
-/// Least width of a box, in nm: twice the cutoff and room to shrink.
-const NARROWEST_NM: f64 = 2.1;
+/// Least width of a box, in nm: twice the cutoff and room to shrink, as the worker's `solvate.py`.
+const NARROWEST_NM: f64 = 2.2;
 
 /// A structure file in the task directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

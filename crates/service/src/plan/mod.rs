@@ -2,6 +2,7 @@
 //! it, kept with the task, and handed on.
 
 pub(crate) mod analyze;
+mod breath;
 pub(crate) mod build;
 pub(crate) mod defaults;
 pub(crate) mod estimate;

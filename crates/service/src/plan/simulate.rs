@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::error::{ApiError, stored};
 use crate::http::validate::{joined, loc, unprintable, violation};
 use crate::objects::Key;
+use crate::plan::breath::{Contents, UnitCell};
 use crate::plan::build::BuildPlan;
 use crate::plan::defaults::{DEFAULTS, RunDefaults};
 use crate::plan::topology::Built;
@@ -158,6 +159,7 @@ pub(crate) struct System<'a> {
     pub(crate) atoms: u64,
     /// Of its box, reduced, in nm.
     box_vectors: [[f64; 3]; 3],
+    contents: Contents,
     /// Whether its bonds of hydrogens are as free as the others.
     pub(super) has_free_hydrogens: bool,
 }
@@ -178,19 +180,20 @@ impl<'a> System<'a> {
             atoms: u64,
             /// Reduced, in nm.
             box_vectors: [[f64; 3]; 3],
+            #[serde(flatten)]
+            contents: Contents,
         }
 
         let Outcome { default_masks, summary, warnings } =
             stored(row.outcome.as_deref().unwrap_or("null"))?;
-        let Summary { atoms, box_vectors } = summary;
+        let Summary { atoms, box_vectors, contents } = summary;
         let has_free_hydrogens = warnings.iter().any(|warning| warning.code == HYDROGENS_FREE);
-        Ok(Self { row, default_masks, atoms, box_vectors, has_free_hydrogens })
+        Ok(Self { row, default_masks, atoms, box_vectors, contents, has_free_hydrogens })
     }
 
-    /// Shortest width of its box, in nm: the diagonal of reduced vectors.
-    fn shortest_width(&self) -> f64 {
-        let [a, b, c] = self.box_vectors;
-        a[0].min(b[1]).min(c[2])
+    /// Its box, which is to be that of a membrane or not.
+    fn unit_cell(&self, has_membrane: bool) -> UnitCell {
+        UnitCell { vectors_nm: self.box_vectors, contents: self.contents.clone(), has_membrane }
     }
 
     /// What masks are applied to.
@@ -245,12 +248,11 @@ pub(crate) fn resolve(
 ) -> Result<Parameters, ApiError> {
     let parameters = Parameters::new(app, request, &system.row.id, &system.default_masks);
     let mut problems = check(&parameters);
-    problems.extend(check_cutoff(&parameters, system.shortest_width()));
+    let has_membrane = system.has_membrane().map_err(ApiError::internal)?;
+    problems.extend(check_cutoff(&parameters, &system.unit_cell(has_membrane)));
     problems.extend(check_timestep(&parameters, system.has_free_hydrogens));
     problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
-    if parameters.surface_tension.get() > 0.0
-        && !system.has_membrane().map_err(ApiError::internal)?
-    {
+    if parameters.surface_tension.get() > 0.0 && !has_membrane {
         let msg = "must be 0 for a system without a membrane";
         problems.push(violation("value_error", at(&["surface_tension"]), msg));
     }
@@ -871,13 +873,30 @@ fn check_timestep(parameters: &Parameters, has_free_hydrogens: bool) -> Option<V
     })
 }
 
-/// A cutoff reaches no further than to the nearest image.
-fn check_cutoff(parameters: &Parameters, shortest_width: f64) -> Option<ValidationError> {
+/// A cutoff reaches no further than to the nearest image, also of a box that has become smaller.
+fn check_cutoff(parameters: &Parameters, cell: &UnitCell) -> Option<ValidationError> {
     let cutoff = parameters.non_bonded_cutoff.get();
-    let half = shortest_width / 2.0;
-    (cutoff > half).then(|| {
+    let half = cell.shortest_width() / 2.0;
+    if cutoff > half {
         let msg = format!(
             "must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}"
+        );
+        return Some(violation("less_than_equal", at(&["non_bonded_cutoff"]), msg));
+    }
+    let has_barostat = |run: &Run| run.ensemble == Ensembles::Npt && parameters.n_steps(run) > 0;
+    if !parameters.runs().any(has_barostat) {
+        return None;
+    }
+    let (pressure, temperature) = (parameters.pressure.get(), parameters.temperature.get());
+    let settled = cell.settled_width(pressure);
+    let least = cell.least_width(pressure, temperature);
+    (cutoff > least / 2.0).then(|| {
+        let width = cell.shortest_width();
+        let most = (least / 2.0 * 1000.0).floor() / 1000.0;
+        let msg = format!(
+            "must be at most {most} nm in NPT stages, got {cutoff}: the box is {width:.3} nm wide, settles at about \
+             {settled:.3} nm at {pressure} bar and fluctuates down to {least:.3} nm, and twice the cutoff has to fit; \
+             lower it, build the system with a larger minimum_padding, or ask for NVT stages alone"
         );
         violation("less_than_equal", at(&["non_bonded_cutoff"]), msg)
     })
@@ -1049,9 +1068,10 @@ mod tests {
 
     #[test]
     fn a_cutoff_fits_half_of_the_shortest_width_and_no_box_without_widths() {
+        let parameters = changed(json!({ "production": production("NVT", 1.0) }));
         let check = |vectors: Value| {
             let row = system(&vectors);
-            Some(check_cutoff(&parameters(), System::of(&row).ok()?.shortest_width()))
+            Some(check_cutoff(&parameters, &System::of(&row).ok()?.unit_cell(false)))
         };
         let wide = check(json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]]));
         assert_eq!(wide.unwrap(), None);
@@ -1060,6 +1080,31 @@ mod tests {
         for vectors in [json!(null), json!([]), json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]])] {
             assert!(check(vectors.clone()).is_none(), "{vectors}");
         }
+    }
+
+    #[test]
+    fn a_cutoff_fits_also_the_box_that_a_barostat_makes_of_a_system() {
+        // As it was built: alanine dipeptide in a cube of 2.1 nm.
+        let outcome = json!({ "default_masks": {}, "summary": {
+            "atoms": 819, "box_vectors": [[2.1, 0.0, 0.0], [0.0, 2.1, 0.0], [0.0, 0.0, 2.1]], "density": 0.892341,
+            "molecules": { "protein": 1, "water": 265, "NA": 1, "CL": 1 }
+        } });
+        let row = Task { outcome: Some(outcome.to_string()), ..Task::example() };
+        let cell = System::of(&row).unwrap().unit_cell(false);
+        let check = |cutoff: f64, ensemble: &str, time: f64| {
+            let production = production(ensemble, time);
+            let changes = json!({ "non_bonded_cutoff": cutoff, "production": production });
+            check_cutoff(&changed(changes), &cell).map(|violation| violation.msg)
+        };
+        assert_eq!(check(0.98, "NPT", 1.0), None);
+        assert_eq!(check(1.0, "NVT", 1.0), None);
+        assert_eq!(check(1.0, "NPT", 0.0), None, "no step is taken");
+        let message = check(1.0, "NPT", 1.0).unwrap();
+        for words in ["at most 0.98", "2.100 nm wide", "minimum_padding", "NVT"] {
+            assert!(message.contains(words), "{message}");
+        }
+        // Half of what it is as built is no cutoff in any ensemble.
+        assert!(check(1.06, "NVT", 1.0).unwrap().contains("half of the shortest width"));
     }
 
     #[test]

@@ -153,6 +153,6 @@ async fn what_was_built_comes_with_the_figures_of_its_check() {
     let system = ended(&molbox, &default).await;
     assert_eq!(system.status, "succeeded", "{:?}", system.error);
     let summary = system.summary.unwrap();
-    assert!(summary.box_vectors[0][0].get() >= 2.1, "{:?}", summary.box_vectors);
+    assert!(summary.box_vectors[0][0].get() >= 2.2, "{:?}", summary.box_vectors);
     assert!(summary.molecules["water"] > 200, "{:?}", summary.molecules);
 }

@@ -454,6 +454,27 @@ async fn what_a_job_cannot_be_is_told_before_it_runs() {
 }
 
 #[tokio::test]
+async fn a_cutoff_that_the_box_shrinks_below_is_refused_before_it_runs() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let half = system.summary.as_ref().unwrap().box_vectors[0][0].get() / 2.0;
+    let check = async |ensemble: &'static str| {
+        let job = molbox.job_check().body_map(|job| {
+            job.box_id(system.system_id.as_str())
+                .non_bonded_cutoff(half - 0.01)
+                .equilibration(Vec::<EquilibrationStep>::new())
+                .production(ProductionParams::builder().type_(ensemble).time(0.001).traj_freq(0))
+        });
+        job.send().await
+    };
+    check("NVT").await.unwrap();
+    let error = check("NPT").await.unwrap_err();
+    let fields: Vec<String> = error.violations().iter().map(|each| each.path()).collect();
+    assert_eq!(fields, ["non_bonded_cutoff"], "{error}");
+}
+
+#[tokio::test]
 async fn a_simulation_survives_the_death_of_the_service_and_of_its_worker() {
     let mut service = Service::start_with(&["worker.checkpoint_seconds=1"]);
     let key = service.key("ada");
