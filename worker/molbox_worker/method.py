@@ -215,6 +215,19 @@ def write(output: Path, method: Method, step: int) -> dict[str, Any] | None:
     return parts[-1] if parts and parts[-1]["steps"][1] == step else None
 
 
+def read(output: Path, stage: str) -> dict[str, Any] | None:
+    """How a stage was run, by its file in the folder of results; None where it took no step."""
+    path = _path(output, stage)
+    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    return found
+
+
+def is_exact(part: dict[str, Any]) -> bool:
+    """Whether the steps of a part are the same bits each time: on the same processor and as many threads."""
+    engine, threads = part["engine"], part["machine"]["threads"]
+    return bool(engine["name"] == "gromacs" or (engine["platform"] == "CPU" and threads == 1))
+
+
 def version_of(output: Path, stages: list[Stage], engine: str) -> str | None:
     """The version of an engine that ran steps of a stage, the last of several; None if it ran none."""
     files = [_path(output, stage.name) for stage in stages]

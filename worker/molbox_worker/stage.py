@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import openmm
@@ -62,6 +63,7 @@ class StageRun:
             return
         task, engine = self._simulation.task, as_json(used.engine)
         before = method.write(task.output, used, step)
+        self._note_threads(used, step, before or self._stage_before(step))
         if before and any(before["engine"][name] != engine[name] for name in ("name", "precision")):
             now, then = (
                 f"{NAMES[each['name']]} {each['version']} in {each['precision']} precision"
@@ -69,6 +71,24 @@ class StageRun:
             )
             message = f"{self._stage.name}: run by {now} from step {step} on; {then} ran the steps before"
             task.warn("engine_changed", message)
+
+    def _stage_before(self, step: int) -> dict[str, Any] | None:
+        """How the stage before was run, where this one begins."""
+        if step or not self._index:
+            return None
+        return method.read(self._simulation.task.output, self._model.plan.stages[self._index - 1].name)
+
+    def _note_threads(self, used: method.Method, step: int, before: dict[str, Any] | None) -> None:
+        """Warn where what would have been exact goes on with another number of threads, as the service gives it."""
+        if before is None or not method.is_exact(before):
+            return
+        then, now = before["machine"]["threads"], used.machine.threads
+        if then != now:
+            message = (
+                f"{self._stage.name}: run with threads: {now} from step {step} on, with threads: {then} before;"
+                " bit for bit it is what no single number of threads gives"
+            )
+            self._simulation.task.warn("threads_changed", message)
 
     def _open_files(self) -> StageFiles:
         """Trajectory and log, cut to what is committed."""

@@ -271,6 +271,28 @@ def test_either_engine_resumes_what_the_other_has_left(
     assert min(temperatures[5:]) > 150, "velocities were taken over"
 
 
+@pytest.mark.parametrize(
+    ("engine", "threads", "is_told"), [("gromacs", 2, True), ("openmm", 1, True), ("openmm", 2, False)]
+)
+def test_other_threads_than_those_of_the_steps_before_are_told_where_bits_are_promised(
+    water: Directory, simulation: Simulator, engine: str, threads: int, is_told: bool
+) -> None:
+    job = simulation(water, [{"steps": 600, "log_freq": 20}], checkpoint_seconds=0.3, engine=engine, threads=threads)
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    path = job.path / "task.json"
+    task = json.loads(path.read_text())
+    path.write_text(json.dumps({**task, "threads": 3 - threads}))
+    taken_at = committed_step(job)
+    assert job.run() == 0, job.log()
+    used = json.loads(job.output("production.method.json").read_text())
+    assert [part["machine"]["threads"] for part in (*used["before"], used)] == [threads, 3 - threads]
+    assert ("threads_changed" in warnings_of(job)) == is_told
+    assert not is_told or f"from step {taken_at} on" in warnings_of(job)["threads_changed"]
+
+
 def test_left_to_choose_it_is_gromacs_on_a_cpu_and_stays_what_began(water: Directory, simulation: Simulator) -> None:
     job = simulation(water, [{"steps": 40}], engine="auto")
     assert job.run() == 0, job.log()
