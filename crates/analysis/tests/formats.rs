@@ -877,3 +877,10 @@ fn text_of_dummies() -> String {
         3.0
     )
 }
+
+#[test]
+fn dimensions_whose_product_is_beyond_64_bits_are_of_no_variable_that_is_read() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/netcdf");
+    let trajectory = Trajectory::open(&seeds.join("dimensions.nc"));
+    assert!(trajectory.is_ok_and(|it| it.n_frames() == 0));
+}

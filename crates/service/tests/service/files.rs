@@ -587,15 +587,11 @@ async fn a_structure_has_no_more_atoms_than_are_read() {
         let atom = |n| format!("    1LIG     C{n}    1   0.000   0.000   0.000\n");
         format!("x\n{n}\n{}0 0 0\n", (0..n).map(atom).collect::<String>())
     };
-    for (format, of, found) in [
-        ("pdb", pdb as fn(usize) -> String, "more than 2 atoms, the most"),
-        ("cif", cif, "more than 2 atoms, the most"),
-        ("gro", gro, "3 atoms; 2 is the most"),
-    ] {
+    for (format, of) in [("pdb", pdb as fn(usize) -> String), ("cif", cif), ("gro", gro)] {
         assert_eq!(register(format, of(2)).await, Ok(()), "{format}");
         let expected = format!(
-            "{format} cannot be taken as {format}: it has {found} that is read (`limits.atoms` of the \
-             service)"
+            "{format} cannot be taken as {format}: it has more than 2 atoms, the most that is read \
+             (`limits.atoms` of the service)"
         );
         assert_eq!(register(format, of(3)).await, Err(expected));
     }

@@ -280,7 +280,13 @@ impl Header {
             let listed = self.find(name)?;
             let lengths = self.lengths(listed);
             let (first, rest) = lengths.split_first()?;
-            let is_it = *first == frames && rest.iter().product::<u64>() == n && rest.len() < 2;
+            // Of one value for each frame there may be no second dimension.
+            let n_values = match rest {
+                [] => 1,
+                [n_values] => *n_values,
+                _ => return None,
+            };
+            let is_it = *first == frames && n_values == n;
             (is_it && self.is_of_frames(listed)).then_some(listed)
         };
         let time = of_frames("time", 1).map(|listed| variable(listed, 1, &TIMES)).transpose()?;
