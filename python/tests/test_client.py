@@ -1382,7 +1382,7 @@ def test_what_to_cite_is_a_paragraph_and_the_references_of_the_record() -> None:
     text = molbox.Job(unreachable(), example("job_view.200.succeeded.json")).cite()
     assert "with molbox and OpenMM. The temperature was 310 K. The time step was 4 fs." in text
     assert "equilibrated for 0.1 ns at constant volume, with 1000 kJ/mol/nm² on !:HOH" in text
-    assert text.count("\n- ") == 9
+    assert text.count("\n- ") == 10
 
 
 def test_before_the_first_stage_there_is_nothing_to_cite() -> None:
