@@ -17,7 +17,7 @@ from test_force_field import ARGON, CUSTOM
 from test_residues import SMALL, part
 from test_structure import hetatm
 
-from molbox_worker import build, check, hydrogens, solvate, solvent
+from molbox_worker import build, check, contacts, hydrogens, relax, solvate, solvent
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.plan import BuildPlan, BuildTask
 from molbox_worker.prepared import Account
@@ -258,6 +258,30 @@ def test_atoms_across_the_face_of_a_box_are_near_each_other(
         build.build(*task_directory(tmp_path, "".join(part(44, 54))))
     assert error.value.failure.code == "atoms_overlap"
     assert "HOH" in error.value.failure.message
+
+
+def test_ions_in_the_places_of_waters_on_each_other_are_moved_and_none_is_lost(tmp_path: Path) -> None:
+    width = 2.4
+    modeller = app.Modeller(app.Topology(), [] * nanometer)
+    modeller.addSolvent(app.ForceField("amber14/tip3p.xml"), boxSize=openmm.Vec3(width, width, width) * nanometer)
+    vectors = np.eye(3) * width
+    places = relax.positions(modeller)
+    oxygens = [atom.index for atom in modeller.topology.atoms() if atom.element is app.element.oxygen]
+    steps = places[oxygens][:, None] - places[oxygens][None]
+    apart = np.linalg.norm(steps - width * np.round(steps / width), axis=2) + width * np.eye(len(oxygens))
+    nearest = {oxygens[i] for i in np.unravel_index(apart.argmin(), apart.shape)}
+    assert apart.min() < 0.2, "they meet across a face"
+    for atom in list(modeller.topology.atoms()):
+        if atom.index in nearest:
+            atom.residue.name = atom.name = "CL"
+            atom.element = app.element.chlorine
+    ions = [residue for residue in modeller.topology.residues() if residue.name == "CL"]
+    modeller.delete([atom for ion in ions for atom in ion.atoms() if atom.element is app.element.hydrogen])
+    task, _ = task_directory(tmp_path, "".join(part(44, 46)))
+    solvent.settle(task, modeller, 0)
+    _, _, ratios = contacts.unbonded(modeller.topology, relax.positions(modeller), vectors, check.CLOSEST_CONTACT)
+    assert len(ratios) == 0
+    assert sum(residue.name == "CL" for residue in modeller.topology.residues()) == 2
 
 
 def test_a_peptide_bond_that_is_cis_is_reported(builder: Builder) -> None:
