@@ -240,6 +240,18 @@ def test_a_checkpoint_that_this_gromacs_does_not_read_gives_way_to_the_state(
     assert min(row["temperature (K)"] for row in written[5:]) > 150, "velocities were taken over"
 
 
+def killed_and_changed(job: Directory, change: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
+    """Kill a job after its first commit and change its task; return the step that was committed."""
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    path = job.path / "task.json"
+    task = json.loads(path.read_text())
+    path.write_text(json.dumps({**task, **change(task)}))
+    return committed_step(job)
+
+
 @pytest.mark.parametrize("engines", [("gromacs", "openmm"), ("openmm", "gromacs")])
 def test_either_engine_resumes_what_the_other_has_left(
     water: Directory, simulation: Simulator, engines: tuple[str, str]
@@ -247,15 +259,7 @@ def test_either_engine_resumes_what_the_other_has_left(
     job = simulation(
         water, [{"steps": 600, "log_freq": 20, "traj_freq": 60}], checkpoint_seconds=0.3, engine=engines[0]
     )
-    process = job.start()
-    wait_for(lambda: committed_step(job) > 0)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    path = job.path / "task.json"
-    task = json.loads(path.read_text())
-    task["plan"]["engine"] = engines[1]
-    path.write_text(json.dumps(task))
-    taken_at = committed_step(job)
+    taken_at = killed_and_changed(job, lambda task: {"plan": {**task["plan"], "engine": engines[1]}})
     assert job.run() == 0, job.log()
     assert job.result["engine"] == engines[1]
     used = json.loads(job.output("production.method.json").read_text())
@@ -278,14 +282,7 @@ def test_other_threads_than_those_of_the_steps_before_are_told_where_bits_are_pr
     water: Directory, simulation: Simulator, engine: str, threads: int, is_told: bool
 ) -> None:
     job = simulation(water, [{"steps": 600, "log_freq": 20}], checkpoint_seconds=0.3, engine=engine, threads=threads)
-    process = job.start()
-    wait_for(lambda: committed_step(job) > 0)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    path = job.path / "task.json"
-    task = json.loads(path.read_text())
-    path.write_text(json.dumps({**task, "threads": 3 - threads}))
-    taken_at = committed_step(job)
+    taken_at = killed_and_changed(job, lambda _: {"threads": 3 - threads})
     assert job.run() == 0, job.log()
     used = json.loads(job.output("production.method.json").read_text())
     assert [part["machine"]["threads"] for part in (*used["before"], used)] == [threads, 3 - threads]

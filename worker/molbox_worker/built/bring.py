@@ -27,7 +27,7 @@ TRIAL_STEPS = 10
 # g/mL. What is built leaves no bubbles larger than this comes to; a job at constant pressure closes small ones.
 LEAST_DENSITY = 0.7
 # Least width of a box: it may be as dense as it becomes, and jobs are checked for whether their cutoff fits.
-NARROWEST_NM = 2 * CUTOFF_NM + 0.1
+LEAST_WIDTH_NM = 2 * CUTOFF_NM + 0.1
 PERIODIC = {
     openmm.NonbondedForce.CutoffPeriodic,
     openmm.NonbondedForce.Ewald,
@@ -163,10 +163,10 @@ def _globals(force: openmm.CustomExternalForce) -> set[str]:
 def _box(system: openmm.System, source: str) -> NDArray[np.float64]:
     vectors = np.array([[x._value for x in row] for row in system.getDefaultPeriodicBoxVectors()], dtype=np.float64)
     width = min(vectors[i, i] for i in range(3))
-    if not (np.isfinite(vectors).all() and width >= NARROWEST_NM):
+    if not (np.isfinite(vectors).all() and width >= LEAST_WIDTH_NM):
         raise TaskError(
             "box_too_small",
-            f"{source}: its box is {width:.2f} nm wide; it needs {NARROWEST_NM:g} nm,"
+            f"{source}: its box is {width:.2f} nm wide; it needs {LEAST_WIDTH_NM:g} nm,"
             f" twice the cutoff of {CUTOFF_NM:g} nm and room to shrink",
             remedy="build it with a wider margin of water",
             loc=LOC,
