@@ -1,9 +1,9 @@
 //! What is around every page: the bar at the top, who has signed in, and which page is shown.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type ComponentType, lazy, type MouseEvent as Clicked, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { type ComponentType, type MouseEvent as Clicked, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "./api/client.ts";
-import { whenThere } from "./api/later.ts";
+import { later } from "./api/later.ts";
 import { signedIn, signedOut } from "./api/session.ts";
 import { SignIn } from "./page/sign_in.tsx";
 import { Boundary } from "./part/boundary.tsx";
@@ -20,19 +20,19 @@ import {
 } from "./routes.ts";
 
 const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
-  jobs: lazy(() => whenThere(() => import("./page/jobs.tsx"))),
-  job_new: lazy(() => whenThere(() => import("./page/job_new.tsx"))),
-  job: lazy(() => whenThere(() => import("./page/job.tsx"))),
-  analysis: lazy(() => whenThere(() => import("./page/analysis.tsx"))),
-  systems: lazy(() => whenThere(() => import("./page/systems.tsx"))),
-  system_new: lazy(() => whenThere(() => import("./page/system_new.tsx"))),
-  system: lazy(() => whenThere(() => import("./page/system.tsx"))),
-  files: lazy(() => whenThere(() => import("./page/files.tsx"))),
-  file: lazy(() => whenThere(() => import("./page/file.tsx"))),
-  margin: lazy(() => whenThere(() => import("./page/margin.tsx"))),
-  account: lazy(() => whenThere(() => import("./page/account.tsx"))),
-  admin: lazy(() => whenThere(() => import("./page/admin.tsx"))),
-  invitation: lazy(() => whenThere(() => import("./page/invitation.tsx"))),
+  jobs: later(() => import("./page/jobs.tsx")),
+  job_new: later(() => import("./page/job_new.tsx")),
+  job: later(() => import("./page/job.tsx")),
+  analysis: later(() => import("./page/analysis.tsx")),
+  systems: later(() => import("./page/systems.tsx")),
+  system_new: later(() => import("./page/system_new.tsx")),
+  system: later(() => import("./page/system.tsx")),
+  files: later(() => import("./page/files.tsx")),
+  file: later(() => import("./page/file.tsx")),
+  margin: later(() => import("./page/margin.tsx")),
+  account: later(() => import("./page/account.tsx")),
+  admin: later(() => import("./page/admin.tsx")),
+  invitation: later(() => import("./page/invitation.tsx")),
 };
 
 /** In the bar, from the left, with the pages that lie below each. */

@@ -2,14 +2,13 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
-import type { Page, Request } from "playwright-core";
+import type { Request } from "playwright-core";
 
-import type { Browser } from "./browser.ts";
-import { invited, LONG_MS } from "./person.ts";
-import { Service } from "./service.ts";
+import { browser, page, service } from "./admin_signed_in.ts";
+import { LONG_MS } from "./person.ts";
 
 const STRUCTURE = path.resolve("../clients/alanine.pdb");
 const BROKEN = "ATOM      1  N   ALA A   1      not a number\n";
@@ -18,21 +17,6 @@ const GONE = /ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)/;
 /** More than any disk has free. */
 const FULL = "limits.free_disk_bytes=1000000000000000000";
 const MIRROR = `pdb.mirror=${JSON.stringify(path.resolve("../examples/{id}.pdb"))}`;
-
-let service: Service;
-let browser: Browser;
-let page: Page;
-
-before(async () => {
-  service = await Service.start();
-  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
-  page = browser.page;
-});
-
-after(async () => {
-  await browser?.close();
-  await service?.close();
-});
 
 function answer(status: number, msg: string, headers: Record<string, string>) {
   const detail = [{ loc: ["header"], msg, type: "error" }];

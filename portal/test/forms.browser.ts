@@ -3,30 +3,14 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import type { Locator, Page } from "playwright-core";
+import type { Locator } from "playwright-core";
 
-import type { Browser } from "./browser.ts";
-import { clickUntil, invited, LONG_MS } from "./person.ts";
-import { Service } from "./service.ts";
+import { browser, page, service } from "./admin_signed_in.ts";
+import { clickUntil, LONG_MS } from "./person.ts";
 
 const APART = 20;
-
-let service: Service;
-let browser: Browser;
-let page: Page;
-
-before(async () => {
-  service = await Service.start();
-  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
-  page = browser.page;
-});
-
-after(async () => {
-  await browser?.close();
-  await service?.close();
-});
 
 /** A structure twice, the second as chain B, to the side, and with all of its residues under one number. */
 function twice(pdb: string): string {

@@ -1,31 +1,15 @@
 //! The portal without a mouse: every page can be walked through, and what is begun can be ended.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import type { Locator, Page } from "playwright-core";
+import type { Locator } from "playwright-core";
 
-import type { Browser } from "./browser.ts";
-import { invited, LONG_MS, PASSWORD } from "./person.ts";
-import { Service } from "./service.ts";
+import { browser, page, service } from "./admin_signed_in.ts";
+import { LONG_MS, PASSWORD } from "./person.ts";
 
 /** More than any page has places to stop at. */
 const MOST_STOPS = 200;
-
-let service: Service;
-let browser: Browser;
-let page: Page;
-
-before(async () => {
-  service = await Service.start();
-  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
-  page = browser.page;
-});
-
-after(async () => {
-  await browser?.close();
-  await service?.close();
-});
 
 /** What has the focus: its words, and what is wrong with it for somebody who only sees where it is. */
 async function focused(): Promise<{ what: string; wrong: string[] } | undefined> {

@@ -1,32 +1,13 @@
 //! What charts and tables show of numbers and words: all of them, on the screen, on a telephone and on paper.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import type { Page } from "playwright-core";
-
-import type { Browser } from "./browser.ts";
-import { invited } from "./person.ts";
-import { Service } from "./service.ts";
+import { browser, page, service } from "./admin_signed_in.ts";
 
 const JOB = "job_00000000000000000001";
 const ANALYSIS = "ana_00000000000000000001";
 const LONG = "villin replica comparison of a batch with quite a long name and more of it";
 const PAPER_PX = 720;
-
-let service: Service;
-let browser: Browser;
-let page: Page;
-
-before(async () => {
-  service = await Service.start();
-  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
-  page = browser.page;
-});
-
-after(async () => {
-  await browser?.close();
-  await service?.close();
-});
 
 function job(more: object) {
   return {

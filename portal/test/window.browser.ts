@@ -1,27 +1,10 @@
 //! What people do with a window: go back in it, print it, and give it colours of their own.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import type { Page } from "playwright-core";
-
+import { browser, page, service } from "./admin_signed_in.ts";
 import { Browser } from "./browser.ts";
-import { accept, invited } from "./person.ts";
-import { Service } from "./service.ts";
-
-let service: Service;
-let browser: Browser;
-let page: Page;
-
-before(async () => {
-  service = await Service.start();
-  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
-  page = browser.page;
-});
-
-after(async () => {
-  await browser?.close();
-  await service?.close();
-});
+import { accept } from "./person.ts";
 
 /** A page of a long list of files. */
 function filesFrom(first: number) {

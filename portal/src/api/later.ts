@@ -1,4 +1,6 @@
 //! Parts of the portal that come when they are shown, also when the service is away at that moment.
+import { type ComponentType, lazy, type LazyExoticComponent } from "react";
+
 import { baseUrl } from "./client.ts";
 
 const LOOK_AGAIN_MS = 2000;
@@ -34,4 +36,11 @@ function loadSheetsAgain(): void {
   for (const link of document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"]')) {
     if (!link.sheet) link.replaceWith(link.cloneNode());
   }
+}
+
+/** A part of a page that is imported when it is shown first. */
+export function later<Properties>(
+  load: () => Promise<{ default: ComponentType<Properties> }>,
+): LazyExoticComponent<ComponentType<Properties>> {
+  return lazy(() => whenThere(load));
 }

@@ -1,10 +1,10 @@
 //! What a new system is made of, beside its form: the structure with the chains that are kept, the ligands where they
 //! will lie, and the box. Chains are chosen and ligands moved here, too; both stand in the fields of the form.
 import { useQueries, useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { sentence } from "../api/words.ts";
 import { chainsIn, choicesOf, nameOf } from "../part/chains.ts";
 import { counted, number } from "../part/number.ts";
@@ -16,7 +16,7 @@ import { useSettled } from "./check.tsx";
 import type { Typed } from "./form.ts";
 import { type Ligand, numbersIn } from "./ligands.tsx";
 
-const Preview = lazy(() => whenThere(() => import("../viewer/preview.tsx")));
+const Preview = later(() => import("../viewer/preview.tsx"));
 
 const ANGSTROM_PER_NM = 10;
 const STEP_NM = 0.1;

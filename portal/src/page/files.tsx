@@ -1,10 +1,10 @@
 //! The files of the account. The whole page takes what is dropped on it.
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type DragEvent, type FormEvent, lazy, Suspense, useContext, useEffect, useRef, useState } from "react";
+import { type DragEvent, type FormEvent, Suspense, useContext, useEffect, useRef, useState } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { newKey } from "../api/key.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { EXTENSIONS, stemOf, Unfit } from "../api/upload.ts";
 import { sentence } from "../api/words.ts";
 import { Deletion } from "../part/deletion.tsx";
@@ -20,7 +20,7 @@ import { useHasEntries } from "../part/usage.ts";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
 
-const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
+const Viewer = later(() => import("../viewer/viewer.tsx"));
 
 type FileRecord = Schemas["FileRecord"];
 

@@ -1,10 +1,10 @@
 //! A job: how far it is, what it logs, and what it runs with.
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 
 import type { Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { selectionOf, soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
 import { JobCharts } from "../chart/job.tsx";
@@ -22,7 +22,7 @@ import { address, type PageProps } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
 
-const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
+const Viewer = later(() => import("../viewer/viewer.tsx"));
 
 export default function JobPage({ given: { job_id }, search }: PageProps<"job">) {
   const [restraint, mark] = useState<string>();

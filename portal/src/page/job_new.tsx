@@ -1,10 +1,10 @@
 //! A new job: how a system is simulated, and how often.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from "react";
+import { type FormEvent, Suspense, useEffect, useRef, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { hasEnded, jobView, systemView } from "../api/task.ts";
 import { type Batch, batchOf } from "../form/batch.ts";
 import { JOB_SUBMIT } from "../form/code.ts";
@@ -24,7 +24,7 @@ import { nameOf } from "../part/system.ts";
 import { address, go, type PageProps } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
-const Picker = lazy(() => whenThere(() => import("../viewer/picker.tsx")));
+const Picker = later(() => import("../viewer/picker.tsx"));
 
 type Request = Schemas["JobCreateParams"];
 type Draft = { typed: Typed; plan: Plan; replicas: string };

@@ -1,9 +1,9 @@
 //! The margin of a portfolio: a file in, a table out. Nothing is kept.
-import { type DragEvent, type FormEvent, lazy, Suspense, useRef, useState } from "react";
+import { type DragEvent, type FormEvent, Suspense, useRef, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { sentence } from "../api/words.ts";
 import { save } from "../chart/save.ts";
 import { FieldControl } from "../form/field.tsx";
@@ -23,7 +23,7 @@ type Report = Schemas["MarginReport"];
 type Asked = { format: Format; body: Request };
 
 /** Charts come when there is something to draw. */
-const LossChart = lazy(async () => ({ default: (await whenThere(() => import("../chart/losses.tsx"))).LossChart }));
+const LossChart = later(async () => ({ default: (await import("../chart/losses.tsx")).LossChart }));
 
 const FORMATS = ["csv", "json", "yaml", "xml", "fpml"] as const satisfies readonly Format[];
 const NAMES = ["portfolio", ...MARGIN.flatMap(({ often, seldom }) => [...often, ...seldom]), ...Object.values(HISTORY).flat().map((name) => `settings.${name}`)];

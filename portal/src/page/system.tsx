@@ -1,10 +1,10 @@
 //! A system: how its build goes, and what is in the box.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
 import { useOnce } from "../part/mutation.ts";
@@ -21,7 +21,7 @@ import { address, go, type PageProps } from "../routes.ts";
 
 type System = Schemas["SystemRecord"];
 
-const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
+const Viewer = later(() => import("../viewer/viewer.tsx"));
 
 export default function SystemPage({ given: { system_id } }: PageProps<"system">) {
   const { data: system, error, refetch } = useQuery({

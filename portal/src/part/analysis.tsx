@@ -1,10 +1,10 @@
 //! The analyses of a trajectory: what can be measured, and what was.
 import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, lazy, Suspense, useMemo, useState } from "react";
+import { type FormEvent, Suspense, useMemo, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { hasEnded } from "../api/task.ts";
 import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
@@ -34,8 +34,8 @@ import { When } from "./when.tsx";
 import { address, go } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
-const Picker = lazy(() => whenThere(() => import("../viewer/picker.tsx")));
-const Measured = lazy(() => whenThere(() => import("../viewer/measured.tsx")));
+const Picker = later(() => import("../viewer/picker.tsx"));
+const Measured = later(() => import("../viewer/measured.tsx"));
 
 type Analysis = Schemas["AnalysisRecord"];
 type Table = Schemas["AnalysisTable"];

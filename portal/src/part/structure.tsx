@@ -1,14 +1,14 @@
 //! The picture of a registered file.
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { Notice } from "./notice.tsx";
 import { bytes } from "./number.ts";
 
 type FileRecord = Schemas["FileRecord"];
 
-const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
+const Viewer = later(() => import("../viewer/viewer.tsx"));
 
 /** Formats that the viewer reads. Trajectories have no atoms of their own. */
 export const SHOWN = ["pdb", "cif", "mmcif", "sdf", "mol", "mol2"] as const;

@@ -1,9 +1,9 @@
 //! A registered trajectory, played with the registered structure that names its atoms.
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
-import { whenThere } from "../api/later.ts";
+import { later } from "../api/later.ts";
 import { contentsMask, fileStructureOf, fileTrajectoryOf } from "../api/trajectory.ts";
 import { useSettled } from "../form/check.tsx";
 import { Input, textOf } from "./input.tsx";
@@ -11,8 +11,8 @@ import { Failure } from "./notice.tsx";
 
 type FileRecord = Schemas["FileRecord"];
 
-const Viewer = lazy(() => whenThere(() => import("../viewer/viewer.tsx")));
-const Analyses = lazy(async () => ({ default: (await whenThere(() => import("./analysis.tsx"))).Analyses }));
+const Viewer = later(() => import("../viewer/viewer.tsx"));
+const Analyses = later(async () => ({ default: (await import("./analysis.tsx")).Analyses }));
 
 /** What names atoms, and what of it has a picture. */
 const FORMATS = ["pdb", "cif", "gro", "prmtop", "psf"];
