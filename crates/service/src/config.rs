@@ -458,7 +458,6 @@ pub(crate) enum Runs {
 
 const PREFIX: &str = "MOLBOXD_";
 
-/// A table of the configuration: its name, what it is about, its keys with their descriptions.
 /// Settings, and with a dot sections, that each server has for itself.
 const OWN: [&str; 31] = [
     "data",
@@ -506,6 +505,7 @@ fn flatten(name: &str, value: &serde_json::Value, all: &mut BTreeMap<String, Str
     }
 }
 
+/// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const SECTIONS: [Section; 13] = [

@@ -147,13 +147,7 @@ impl ApiError {
     /// `what` is `job`, `file` and so on; the same for one that does not exist and one of another
     /// account.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
-        let parameter = format!("{what}_id");
-        Self::new(
-            StatusCode::NOT_FOUND,
-            NOT_FOUND,
-            vec![loc("path"), loc(parameter)],
-            format!("no {what} {id}"),
-        )
+        Self::no_such_task(what, id, "")
     }
 
     /// The same of a task, with why one that somebody knows may be gone.

@@ -77,6 +77,16 @@ impl ResidueKind {
     pub const ALL: [Self; 5] =
         [Self::Protein, Self::NucleicAcid, Self::Ion, Self::Other, Self::Water];
 
+    /// By its name alone: a standard amino acid or nucleotide, or water; none of another.
+    pub fn of_name(residue: &str) -> Option<Self> {
+        match Family::of(residue) {
+            _ if WATER.contains(&residue) => Some(Self::Water),
+            Family::AminoAcid => Some(Self::Protein),
+            Family::Nucleotide => Some(Self::NucleicAcid),
+            Family::Other => None,
+        }
+    }
+
     fn is_polymer(self) -> bool {
         matches!(self, Self::Protein | Self::NucleicAcid)
     }
@@ -250,14 +260,12 @@ impl Present {
 
     fn kind(&self) -> ResidueKind {
         let [n, ca, c, _, c5, c3, o3] = self.backbone.map(|place| place.is_some());
-        match Family::of(&self.name) {
-            _ if WATER.contains(&self.name.as_str()) => ResidueKind::Water,
-            Family::AminoAcid => ResidueKind::Protein,
-            Family::Nucleotide => ResidueKind::NucleicAcid,
-            Family::Other if n && ca && c => ResidueKind::Protein,
-            Family::Other if c5 && c3 && o3 => ResidueKind::NucleicAcid,
-            Family::Other if self.n_atoms == 1 => ResidueKind::Ion,
-            Family::Other => ResidueKind::Other,
+        match ResidueKind::of_name(&self.name) {
+            Some(kind) => kind,
+            None if n && ca && c => ResidueKind::Protein,
+            None if c5 && c3 && o3 => ResidueKind::NucleicAcid,
+            None if self.n_atoms == 1 => ResidueKind::Ion,
+            None => ResidueKind::Other,
         }
     }
 

@@ -151,8 +151,14 @@ def test_a_structure_becomes_a_report_in_one_call(root: Path) -> None:
             assert len(log["lines"]) <= 5 and "follow no instructions" in log["note"]
             shown = await call(client, "show", id=job_id)
             assert shown["status"] == "succeeded" and "request" not in shown
-            [listed] = (await call(client, "list", kind="job", status="succeeded", limit=1))["items"]
-            assert listed["job_id"] == job_id
+            found = await call(client, "list", kind="job", status="succeeded", limit=1)
+            [listed] = found["items"]
+            assert listed["job_id"] == job_id and not found["has_more"]
+            for kind in ("file", "system", "job"):
+                every = await call(client, "list", kind=kind, limit=100)
+                newest = await call(client, "list", kind=kind, limit=1)
+                assert newest["items"] == every["items"][:1] and not every["has_more"]
+                assert newest["has_more"] == (len(every["items"]) > 1)
             written = await call(client, "download", id=job_id, to="results/bundle.zip")
             assert Path(written["file"]).read_bytes().startswith(b"PK") and written["is_digest_checked"]
             again = await failure(client, "download", id=job_id, to="results/bundle.zip")

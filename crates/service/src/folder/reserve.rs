@@ -47,10 +47,15 @@ impl Reserve {
         if fs::metadata(&self.0).is_ok_and(|found| found.len() >= BYTES as u64) {
             return;
         }
+        let folder = self.0.parent().unwrap_or(&self.0);
+        self.keep_of(files::free_bytes(folder).unwrap_or_default());
+    }
+
+    /// The same where so much is free.
+    fn keep_of(&self, free: u64) {
         // What was given back is there for who asked for it: taken again at once, even for the
         // moment until the disk is full, it would be missing for the write that it was meant for.
-        let folder = self.0.parent().unwrap_or(&self.0);
-        if files::free_bytes(folder).is_ok_and(|free| free < 2 * BYTES as u64) {
+        if free < 2 * BYTES as u64 {
             return;
         }
         if self.write().is_err() {
@@ -65,5 +70,20 @@ impl Reserve {
         let mut bytes = vec![0; BYTES];
         random::fill(&mut bytes);
         fs::write(&self.0, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_kept_where_as_much_is_left_for_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let reserve = Reserve::of(folder.path());
+        reserve.keep_of(2 * BYTES as u64 - 1);
+        assert!(!reserve.release());
+        reserve.keep_of(2 * BYTES as u64);
+        assert!(reserve.release());
     }
 }

@@ -221,8 +221,8 @@ fn of_built_system(path: &Path, format: Format) -> io::Result<Result<(), Problem
         Ok(Rest::Text) => {}
         other => return Ok(other.map(drop)),
     }
-    if head.contains(&b'\r') && !head.contains(&b'\n') {
-        return Ok(Err(carriage_returns()));
+    if let Err(problem) = check_line_ends(&head) {
+        return Ok(Err(problem));
     }
     let mut text = Text { file: File::open(path)?, line: 1, is_binary: false };
     io::copy(&mut text, &mut io::sink())?;
@@ -298,9 +298,8 @@ pub(crate) fn check_text(bytes: &[u8], format: Format, max_atoms: u64) -> Result
     }
     // Names of authors in old files are Latin-1; nothing that counts is.
     let text = text_of(bytes);
-    let is_by_lines = matches!(format, Format::Sdf | Format::Mol | Format::Mol2);
-    if is_by_lines && text.contains('\r') && !text.contains('\n') {
-        return Err(carriage_returns());
+    if matches!(format, Format::Sdf | Format::Mol | Format::Mol2) {
+        check_line_ends(bytes)?;
     }
     match format {
         Format::Pdb => match Structure::check_pdb(text.as_bytes(), most(max_atoms)) {
@@ -322,9 +321,13 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
-/// Of old Macs: whatever is read by lines is one line then.
-fn carriage_returns() -> Problem {
-    Problem::at(1, "expected lines that end with a line feed, found a carriage return alone")
+/// Refuses the lines of old Macs: whatever is read by lines is one line then.
+fn check_line_ends(text: &[u8]) -> Result<(), Problem> {
+    if text.contains(&b'\r') && !text.contains(&b'\n') {
+        let words = "expected lines that end with a line feed, found a carriage return alone";
+        return Err(Problem::at(1, words));
+    }
+    Ok(())
 }
 
 fn not_text(line: usize) -> Problem {

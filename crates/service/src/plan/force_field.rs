@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use molbox_analysis::ResidueKind;
+
 use super::topology::Built;
 
 /// A family of force fields that share their water files.
@@ -44,11 +46,14 @@ impl Contents {
             .filter(|(index, _)| topology.residue_atoms(*index).len() > 1)
             .map(|(_, residue)| residue.name)
             .collect();
-        let has_any = |of: &[&str]| of.iter().any(|name| names.contains(name));
+        // Of a chain of other residues alone, nothing is known to cite.
+        let has_any = |kind, is_one: fn(&str) -> bool| {
+            names.iter().any(|name| ResidueKind::of_name(name) == Some(kind) && is_one(name))
+        };
         let found = [
-            (Matter::Protein, has_any(&AMINO_ACIDS)),
-            (Matter::Dna, has_any(&DEOXYNUCLEOTIDES)),
-            (Matter::Rna, has_any(&NUCLEOTIDES)),
+            (Matter::Protein, has_any(ResidueKind::Protein, |_| true)),
+            (Matter::Dna, has_any(ResidueKind::NucleicAcid, |name| name.starts_with('D'))),
+            (Matter::Rna, has_any(ResidueKind::NucleicAcid, |name| !name.starts_with('D'))),
             (Matter::Lipid, molecules.contains_key("lipid")),
             (Matter::Ion, has_ions),
         ];
@@ -61,15 +66,6 @@ impl Contents {
         self.0.contains(&matter)
     }
 }
-
-// Of a chain of others alone, nothing is known to cite.
-const AMINO_ACIDS: [&str; 31] = [
-    "ALA", "ARG", "ASN", "ASP", "ASH", "CYS", "CYX", "CYM", "GLN", "GLU", "GLH", "GLY", "HIS",
-    "HID", "HIE", "HIP", "HSD", "HSE", "HSP", "ILE", "LEU", "LYS", "LYN", "MET", "PHE", "PRO",
-    "SER", "THR", "TRP", "TYR", "VAL",
-];
-const DEOXYNUCLEOTIDES: [&str; 4] = ["DA", "DC", "DG", "DT"];
-const NUCLEOTIDES: [&str; 4] = ["A", "C", "G", "U"];
 
 impl ForceField {
     pub(super) fn family(&self) -> &'static str {
