@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import type { Request } from "playwright-core";
 
 import { browser, page, service } from "./admin_signed_in.ts";
-import { LONG_MS } from "./person.ts";
+import { clickUntil, LONG_MS } from "./person.ts";
 
 const STRUCTURE = path.resolve("../clients/alanine.pdb");
 const BROKEN = "ATOM      1  N   ALA A   1      not a number\n";
@@ -377,6 +377,24 @@ test("a viewer whose graphics are lost starts again", async () => {
   await page.getByRole("button", { name: "Start the viewer again" }).click();
   await page.getByText("has taken the graphics").waitFor({ state: "detached" });
   await structure.waitFor({ timeout: LONG_MS });
+  browser.look();
+});
+
+test("a click finds its atom while the graphics still look for what was under the mouse", async () => {
+  await page.addInitScript(() => {
+    // They never answer, and no frame comes in which they could be asked again.
+    WebGL2RenderingContext.prototype.clientWaitSync = () => {
+      globalThis.requestAnimationFrame = () => 0;
+      document.documentElement.dataset.isLate = "true";
+      return WebGL2RenderingContext.TIMEOUT_EXPIRED;
+    };
+  });
+  await page.reload();
+  const structure = page.getByRole("img", { name: /^Structure of \d+ atoms/ });
+  await structure.waitFor({ timeout: LONG_MS });
+  await structure.hover();
+  await page.locator("html[data-is-late]").waitFor();
+  await clickUntil(page, page.getByText(/of chain A, atom/));
   browser.look();
 });
 

@@ -12,7 +12,7 @@ import { BoxCage } from "molstar/lib/mol-geo/primitive/box.js";
 import { cloneCage, transformCage } from "molstar/lib/mol-geo/primitive/cage.js";
 import { Spacegroup, SpacegroupCell, Sphere3D } from "molstar/lib/mol-math/geometry.js";
 import { Mat4, Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
-import type { Canvas3DProps } from "molstar/lib/mol-canvas3d/canvas3d.js";
+import type { Canvas3D, Canvas3DProps } from "molstar/lib/mol-canvas3d/canvas3d.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
 import type { StructureBuilder } from "molstar/lib/mol-plugin-state/builder/structure.js";
@@ -237,7 +237,10 @@ export class Stage {
   static async mount(target: HTMLElement, hasAxes = false): Promise<Stage> {
     const plugin = new PluginContext(DefaultPluginSpec());
     await plugin.init();
-    if (await plugin.mountAsync(target)) return new Stage(plugin, hasAxes);
+    if (await plugin.mountAsync(target)) {
+      target.addEventListener("pointerup", () => seekAnew(plugin.canvas3d), true);
+      return new Stage(plugin, hasAxes);
+    }
     plugin.dispose();
     throw new Error("This browser has no WebGL, which drawing molecules needs. Everything else works.");
   }
@@ -510,6 +513,17 @@ export class Stage {
   #background(backgroundColor: Color): void {
     this.#plugin.canvas3d?.setProps({ renderer: { backgroundColor } });
   }
+}
+
+/**
+ * Lets the click that follows find what is under it. Mol* asks the graphics for that whenever the mouse moves, and gives
+ * up on answers that take five frames; a click in the meantime would find nothing, on a busy machine none ever did.
+ */
+function seekAnew(canvas: Canvas3D | undefined): void {
+  if (!canvas) return;
+  const { pickPadding } = canvas.props;
+  // Another padding is what makes it forget the answer that it waits for.
+  for (const padding of [pickPadding + 1, pickPadding]) canvas.setProps({ pickPadding: padding }, true);
 }
 
 /** Whether a browser draws by its processor, for want of a graphics card. */
