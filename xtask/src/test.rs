@@ -1,5 +1,6 @@
 //! Every test of every crate and of the worker.
 
+use std::collections::VecDeque;
 use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -96,11 +97,17 @@ pub fn test() -> Result<()> {
     Ok(())
 }
 
+/// How many of a failed lane's last lines are printed again at the end.
+const N_LAST_LINES: usize = 60;
+
+/// A lane that failed, with the last lines that it printed.
+struct Failed(&'static str, VecDeque<String>);
+
 /// Runs tracks of lanes at once, each lane in a process of its own, whose lines are printed behind
-/// its name.
+/// its name. Those that failed are told at the end, where the lines of others do not bury them.
 fn beside(tracks: &[&[Lane]]) -> Result<()> {
     let program = env::current_exe().context("find this program")?;
-    let run_lane = |lane: Lane| -> Result<bool> {
+    let run_lane = |lane: Lane| -> Result<Option<Failed>> {
         let (lines, writer) = io::pipe()?;
         let mut command = Command::new(&program);
         command.args(["test", "--lane", lane.name()]).stdin(Stdio::null());
@@ -108,20 +115,21 @@ fn beside(tracks: &[&[Lane]]) -> Result<()> {
         let mut child = command.spawn().context("start a lane")?;
         // With its ends of the pipe, which would keep it open.
         drop(command);
+        let mut last = VecDeque::new();
         for line in BufReader::new(lines).split(b'\n') {
-            println!("{}: {}", lane.name(), String::from_utf8_lossy(&line?));
+            let line = format!("{}: {}", lane.name(), String::from_utf8_lossy(&line?));
+            println!("{line}");
+            if last.len() == N_LAST_LINES {
+                last.pop_front();
+            }
+            last.push_back(line);
         }
-        Ok(child.wait()?.success())
+        Ok((!child.wait()?.success()).then(|| Failed(lane.name(), last)))
     };
     // What fails does not keep what comes after it on its track from being tried.
-    let run_track = |track: &[Lane]| -> Result<Vec<&'static str>> {
-        let mut failed = Vec::new();
-        for lane in track {
-            if !run_lane(*lane)? {
-                failed.push(lane.name());
-            }
-        }
-        Ok(failed)
+    let run_track = |track: &[Lane]| -> Result<Vec<Failed>> {
+        let failed = track.iter().filter_map(|lane| run_lane(*lane).transpose());
+        failed.collect()
     };
     thread::scope(|scope| {
         let run_track = &run_track;
@@ -131,7 +139,14 @@ fn beside(tracks: &[&[Lane]]) -> Result<()> {
         for thread in running {
             failed.extend(thread.join().expect("a lane's reader does not panic")?);
         }
-        ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+        for Failed(name, lines) in &failed {
+            println!("== {name} failed; its last lines:");
+            for line in lines {
+                println!("{line}");
+            }
+        }
+        let names: Vec<_> = failed.iter().map(|Failed(name, _)| *name).collect();
+        ensure!(names.is_empty(), "failed: {}", names.join(", "));
         Ok(())
     })
 }
@@ -253,7 +268,7 @@ fn can_mount() -> bool {
 fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let (start, cpu) = (Instant::now(), cpu_of_children()?);
     println!("== {name}");
-    let done = work()?;
+    let done = work().with_context(|| name.to_owned())?;
     let cpu = cpu_of_children()?.saturating_sub(cpu);
     let (elapsed, cpu) = (start.elapsed().as_secs_f64(), cpu.as_secs_f64());
     println!("== {name}: {elapsed:.0} s, {cpu:.0} s of CPU");
