@@ -184,6 +184,14 @@ pub(crate) fn check(
     max_atoms: u64,
 ) -> io::Result<Result<Content, Problem>> {
     let size = std::fs::metadata(path)?.len();
+    if size == 0 {
+        return Ok(Err(Problem::whole("it is empty; what wrote or downloaded it has failed")));
+    }
+    // Who saves the address of a download gets the page around it, with the file's name.
+    if is_web_page(&head(path)?) {
+        let words = "it is a web page (HTML); download the file that the page is about";
+        return Ok(Err(Problem::whole(words)));
+    }
     let checked = match format {
         Format::Dcd | Format::Xtc | Format::Trr | Format::Nc => {
             Some(trajectory(path, format, max_atoms))
@@ -213,10 +221,20 @@ pub(crate) fn check(
     Ok(check_text(&bytes, format, max_atoms).map(|()| Content { size, sha256, kind }))
 }
 
-/// Whether a file of a built system begins as one of its format, and is text where that is.
-fn of_built_system(path: &Path, format: Format) -> io::Result<Result<(), Problem>> {
+fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn is_web_page(head: &[u8]) -> bool {
+    let text = text_of(head).trim_start().to_ascii_lowercase();
+    text.starts_with("<!doctype html") || text.starts_with("<html")
+}
+
+/// Whether a file of a built system begins as one of its format, and is text where that is.
+fn of_built_system(path: &Path, format: Format) -> io::Result<Result<(), Problem>> {
+    let head = head(path)?;
     match system::check_head(&head, format.name()) {
         Ok(Rest::Text) => {}
         other => return Ok(other.map(drop)),
@@ -407,6 +425,22 @@ mod tests {
     const SDF: &str = "ethanol\n  made by hand\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n    0.0000    0.0000    0.0000 C   0  0\n    1.5000    0.0000    0.0000 C   0  0\n    2.0000    1.2000    0.0000 O   0  0\n  1  2  1  0\n  2  3  1  0\nM  END\n$$$$\n";
     const MOL2: &str = "@<TRIPOS>MOLECULE\nx\n 2 1 0 0 0\nSMALL\nNO_CHARGES\n@<TRIPOS>ATOM\n 1 C1 0.0 0.0 0.0 C.3\n 2 O1 1.4 0.0 0.0 O.3\n@<TRIPOS>BOND\n 1 1 2 1\n";
     const XML: &str = "<ForceField><AtomTypes><Type name=\"a\" class=\"A\" element=\"C\" mass=\"12.0\"/></AtomTypes></ForceField>";
+
+    #[test]
+    fn what_is_empty_or_a_web_page_is_refused_as_such_whatever_the_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for format in Format::ALL {
+            for (content, words) in [
+                ("", "it is empty"),
+                ("\n <!DOCTYPE html>\n<html><body>4AKE</body></html>\n", "it is a web page"),
+            ] {
+                std::fs::write(&path, content).unwrap();
+                let refused = check(&path, format, 1000, 1000).unwrap().unwrap_err().to_string();
+                assert!(refused.starts_with(words), "{format}: {refused}");
+            }
+        }
+    }
 
     #[test]
     fn lines_of_old_macs_are_refused_as_such_whatever_the_format() {
