@@ -9,6 +9,7 @@ mod context;
 mod destination;
 mod failure;
 mod flag_names;
+mod interrupt;
 mod output;
 mod request;
 mod research_object;

@@ -10,11 +10,12 @@ use molbox::workflow::types::{Engines, JobCreateParams, SystemBuildRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::run::{Screen, interrupted};
+use super::run::Screen;
 use crate::bundle::{Bundle, CRATE, Input, Kind, MANIFEST, Manifest, OF_SYSTEM, Problem, within};
 use crate::compare::{self, Bits, Comparison, Verdict, compare};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
+use crate::interrupt::unless_interrupted;
 
 /// What a folder holds the repetition of.
 const STATE: &str = "rerun.json";
@@ -75,15 +76,8 @@ pub(crate) async fn run(context: &Context, arguments: &Arguments) -> Result<(), 
         context.output.note(&format!("state and results in {}", folder.display()));
         let client = context.workflow()?;
         let mut screen = Screen::new(&context.output.without_events());
-        let repeated = tokio::select! {
-            ended = run.finish(&client, move |event| screen.show(event)) => {
-                ended.map_err(Failure::from)
-            }
-            () = interrupted() => Err(Failure::new(
-                Code::Interrupted,
-                "interrupted; what was submitted still runs at the service",
-            )),
-        };
+        let work = run.finish(&client, move |event| screen.show(event));
+        let repeated = unless_interrupted(work).await;
         repeated.map_err(|failure| match failure.remedy {
             None => failure.remedy("the same command resumes it"),
             Some(_) => failure,

@@ -22,6 +22,7 @@ use super::{entry, report, task};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::flag_names::shown_place;
+use crate::interrupt::unless_interrupted;
 use crate::output::Output;
 use crate::request::{self, Body, Flags};
 use crate::shell::quoted;
@@ -132,12 +133,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
             begin(context, &arguments).await?
         }
     };
-    let summary = tokio::select! {
-        summary = finish(&mut run, context) => summary,
-        () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted; what was \
-                                                                   submitted still runs at the \
-                                                                   service")),
-    };
+    let summary = unless_interrupted(finish(&mut run, context)).await;
     let is_resumed = arguments.resume.is_some();
     let summary = summary.map_err(|failure| match is_resumed {
         true => advised_again(failure, &run),
@@ -689,22 +685,6 @@ fn begin_command(run: &Run) -> String {
 /// A path as a shell takes it.
 fn pasted(path: &Path) -> String {
     quoted(&path.to_string_lossy()).into_owned()
-}
-
-/// Resolves on Ctrl-C, and on the signal by which systems end what runs.
-pub(crate) async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 fn resume(folder: &Path) -> String {

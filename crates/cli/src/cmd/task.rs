@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::{Code, Failure};
+use crate::interrupt::unless_interrupted;
 use crate::output::{self, Output};
 use crate::request::{Body, Source};
 use crate::{archive, units};
@@ -518,16 +519,14 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
             show(context, &records)
         }
         Verb::Wait { ids, timeout } => {
-            let waits = resolved::<N>(&client, &ids)
-                .await?
-                .into_iter()
-                .map(|id| wait::<N>(context, &client, id, timeout));
-            let ended = futures::future::join_all(waits).await;
-            let records: Vec<Value> = ended.into_iter().collect::<Result<_>>()?;
+            let ids = resolved::<N>(&client, &ids).await?;
+            let records = wait::<N>(context, &client, &ids, timeout).await?;
             show(context, &records)
         }
         Verb::Watch { id } => {
-            watch::<N>(context, &client, &resolve::<N>(&client, &id).await?).await
+            let id = resolve::<N>(&client, &id).await?;
+            let seen = unless_interrupted(watch::<N>(context, &client, &id)).await;
+            seen.map_err(|failure| goes_on::<N>(failure, &[id]))
         }
         Verb::Cancel { ids, wait } => {
             let mut records = Vec::new();
@@ -606,13 +605,13 @@ pub(crate) async fn submitted<N: Noun>(
     wait: bool,
 ) -> Result {
     let records: Vec<Value> = if wait {
-        let waits = records.iter().map(|record| {
+        for record in &records {
             context.output.note(&format!("submitted {}", record.id()));
             // Before the wait: who misspelt a field may want to end it.
             value(record).iter().for_each(|record| context.output.warnings(record));
-            self::wait::<N>(context, client, record.id().to_owned(), None)
-        });
-        futures::future::join_all(waits).await.into_iter().collect::<Result<_>>()?
+        }
+        let ids: Vec<String> = records.iter().map(|record| record.id().to_owned()).collect();
+        self::wait::<N>(context, client, &ids, None).await?
     } else {
         records.iter().map(value).collect::<Result<_>>()?
     };
@@ -708,15 +707,43 @@ pub(crate) fn downloaded(context: &Context, path: &Path, folder: Option<PathBuf>
     context.output.record(&written)
 }
 
-/// Waits with a bar; the record at the end.
-pub(crate) async fn wait<N: Noun>(
+/// Waits for tasks; their records at their ends.
+async fn wait<N: Noun>(
     context: &Context,
     client: &Client,
-    id: String,
+    ids: &[String],
+    timeout: Option<Duration>,
+) -> Result<Vec<Value>> {
+    let waits = ids.iter().map(|id| wait_for::<N>(context, client, id, timeout));
+    let all = async {
+        // Each is waited for to its end, whatever comes of the others.
+        futures::future::join_all(waits).await.into_iter().collect::<Result<_>>()
+    };
+    unless_interrupted(all).await.map_err(|failure| goes_on::<N>(failure, ids))
+}
+
+/// With how to wait again for tasks, if it is the wait that was interrupted.
+fn goes_on<N: Noun>(failure: Failure, ids: &[String]) -> Failure {
+    match failure.code {
+        Code::Interrupted => {
+            let (noun, ids) = (N::NOUN, ids.join(" "));
+            failure.remedy(format!(
+                "`molbox {noun} wait {ids}` waits again, `molbox {noun} cancel {ids}` cancels"
+            ))
+        }
+        _ => failure,
+    }
+}
+
+/// Waits with a bar; the record at the end.
+async fn wait_for<N: Noun>(
+    context: &Context,
+    client: &Client,
+    id: &str,
     timeout: Option<Duration>,
 ) -> Result<Value> {
     let bar = context.output.bar(N::NOUN);
-    let wait = N::wait(client, &id);
+    let wait = N::wait(client, id);
     let mut wait = wait.on_progress(|record| show_progress(&context.output, &bar, N::NOUN, record));
     if let Some(timeout) = timeout {
         wait = wait.timeout(timeout);
@@ -748,7 +775,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
         Some(record) if record.status() != "succeeded" => {
             let failure = record.failure().map(|f| format!(": {}", f.message)).unwrap_or_default();
             let message = format!("{} {}{failure}", record.id(), record.status());
-            let mut failure = Failure::new(crate::failure::Code::TaskFailed, message);
+            let mut failure = Failure::new(Code::TaskFailed, message);
             failure.remedy = record.failure().and_then(|f| f.remedy.clone());
             Err(failure)
         }

@@ -340,6 +340,9 @@ fn a_portfolio_of_a_spreadsheet_is_read_and_its_mistakes_have_lines() {
     let german = "\u{feff}ticker;type;quantity\r\nXEQ1;long;2,5\r\n";
     let report: Value = serde_json::from_str(&ok(&mut margin(german.as_bytes()))).unwrap();
     assert_eq!(report["rows"][0]["quantity"], 2.5);
+    let mut named = molbox(folder.path(), &["margin", "local", "book.csv"]);
+    let named: Value = serde_json::from_str(&ok(&mut named)).unwrap();
+    assert_eq!(named["rows"][0]["quantity"], 2.5, "a file needs no flag");
     let wrong = b"ticker,type,quantity\nXEQ1,long,1\nXEQ1,long,-1\n";
     let output = margin(wrong).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(5), 0));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::proxy::Proxy;
-use crate::support::{Service, failure, matches, molbox, ok, repository, with_input};
+use crate::support::{Service, failure, interrupt, matches, molbox, ok, repository, with_input};
 
 /// All that a structure needs to look like one.
 const ATOM: &str = "ATOM      1  N   MET A   1      27.340  24.430   2.614\n";
@@ -51,9 +51,7 @@ fn an_interrupted_run_is_resumed_and_ends_with_a_report() {
         assert!(start.elapsed() < Duration::from_secs(300), "no jobs");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(
-        Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap().success()
-    );
+    interrupt(&first);
     let output = first.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -1,12 +1,15 @@
 //! Verbs against a service.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Heard, Service, failure, matches, molbox, ok, repository, with_input};
+use crate::support::{
+    Heard, Service, failure, interrupt, matches, molbox, ok, repository, with_input,
+};
 
 #[test]
 fn files_are_uploaded_listed_downloaded_and_deleted() {
@@ -350,8 +353,26 @@ fn the_exit_status_says_how_a_wait_ended() {
         (6, "conflict".to_owned()),
         "it is not finished"
     );
+    interrupted_watch_says_how_to_wait_again(&service);
     service.ok(&["system", "cancel", "latest"]);
     assert_eq!(code(&["system", "wait", "latest"]), (9, "task_failed".to_owned()));
+}
+
+/// Of the latest system, which is still being built.
+fn interrupted_watch_says_how_to_wait_again(service: &Service) {
+    let mut watch = service.molbox(&["--json", "system", "watch", "latest"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    // It listens for the signal before it has anything to show.
+    let mut lines = BufReader::new(watch.stdout.take().unwrap());
+    lines.read_line(&mut line).unwrap();
+    let record: Value = serde_json::from_str(&line).unwrap();
+    interrupt(&watch);
+    let output = watch.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let id = record["system_id"].as_str().unwrap();
+    assert!(stderr.contains(&format!("`molbox system wait {id}` waits again")), "{stderr}");
 }
 
 #[test]

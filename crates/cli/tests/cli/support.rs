@@ -257,6 +257,12 @@ pub(crate) fn failure(command: &mut Command) -> (i32, Value) {
     (output.status.code().unwrap(), error["error"].clone())
 }
 
+/// What Ctrl-C sends.
+pub(crate) fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
 /// Compares a text with a file, without what differs from run to run. `MOLBOX_BLESS=1` writes it.
 pub(crate) fn matches(name: &str, text: &str) {
     let replaced = [

@@ -44,6 +44,9 @@ pub(crate) enum Command {
 
 #[derive(Args, Debug)]
 pub(crate) struct Portfolio {
+    /// The same as `--portfolio FILE`.
+    #[arg(value_name = "PORTFOLIO", conflicts_with = "portfolio")]
+    named: Vec<PathBuf>,
     #[command(flatten)]
     request: Request<Margin>,
     /// The portfolio as a document; CSV, JSON, YAML, XML or `FpML` by its extension. Of several,
@@ -127,27 +130,33 @@ impl Portfolio {
     /// One whose fields and file a program gives.
     pub(crate) fn of(fields: Value, file: Option<PathBuf>) -> Self {
         let portfolio = file.into_iter().collect();
-        Self { request: Request::of(fields), portfolio, data_format: None, output: None }
+        let request = Request::of(fields);
+        Self { named: Vec::new(), request, portfolio, data_format: None, output: None }
+    }
+
+    /// Its documents, with or without the flag.
+    fn paths(&self) -> &[PathBuf] {
+        if self.named.is_empty() { &self.portfolio } else { &self.named }
     }
 
     /// The job, and the format of its portfolios.
     fn job(&self) -> Result<(Value, String), Failure> {
         let mut job = self.request.value()?;
-        if self.portfolio.is_empty() {
+        if self.paths().is_empty() {
             return Ok((job, self.data_format.clone().unwrap_or_else(|| "json".to_owned())));
         }
         if job.pointer("/portfolio/futures").is_some() || has_several(&job) {
             return Err(Failure::usage("--portfolio and --future name two portfolios")
                 .remedy("leave one out"));
         }
-        if let [path] = self.portfolio.as_slice() {
+        if let [path] = self.paths() {
             let (text, format) = self.document(path)?;
             request::set(&mut job, &["portfolio"], json!({"data": text}));
             return Ok((job, format));
         }
         let mut format: Option<String> = None;
         let mut portfolios = Vec::new();
-        for path in &self.portfolio {
+        for path in self.paths() {
             let (text, found) = self.document(path)?;
             if let Some(first) = format.as_ref().filter(|first| **first != found) {
                 let message =
