@@ -41,7 +41,9 @@ from ._http import (
     backoff,
     checked_key,
     checked_number,
+    explained,
     is_at_home,
+    is_certificate,
     is_transient,
     member,
     moment,
@@ -49,6 +51,7 @@ from ._http import (
     refusal,
     required_moment,
     retry_delay,
+    unreadable_authorities,
 )
 from ._margin import Margin
 from ._margin import request as margin_request
@@ -147,7 +150,11 @@ class AsyncClient:
         self._streams = 0
 
     def _connections(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(timeout=httpx.Timeout(self._timeout, connect=10))
+        try:
+            return httpx.AsyncClient(timeout=httpx.Timeout(self._timeout, connect=10))
+        except OSError as error:
+            # What is not found is the file of the authorities, and the error does not name it.
+            raise unreadable_authorities(error) from error
 
     def _connected(self) -> httpx.AsyncClient:
         """The connections of this place.
@@ -296,7 +303,8 @@ class AsyncClient:
             except (httpx.TransportError, httpx.DecodingError) as cause:
                 error = _unreached(url, cause)
                 is_untouched = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout))
-                delay = backoff(attempt) if is_repeatable or is_untouched else None
+                is_repeated = (is_repeatable or is_untouched) and not is_certificate(cause)
+                delay = backoff(attempt) if is_repeated else None
             if delay is None or attempt >= (self._retries if retries is None else retries):
                 raise error
             await sleep(delay)
@@ -1165,10 +1173,7 @@ def _decoded(response: httpx.Response) -> Any:
 def _unreached(url: str, cause: Exception) -> ConnectionFailed:
     # Neither the path of an upload's link, which is a grant, nor a query.
     origin = httpx.URL(without_password(url)).copy_with(raw_path=b"/")
-    text = f"{str(origin).rstrip('/')}: {cause or type(cause).__name__}"
-    if "refused" in text:
-        text += "; is the service started there, with `molboxd up`?"
-    error = ConnectionFailed(text)
+    error = ConnectionFailed(f"{str(origin).rstrip('/')}: {explained(cause)}")
     error.__cause__ = cause
     return error
 

@@ -7,6 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+UNAUTHORIZED = 401
+NEW_KEY = (
+    "log in again with `molbox login`, or set MOLBOX_API_KEY to a key; whoever runs the service "
+    "makes keys with `molboxd key create NAME`"
+)
+
 
 class MolboxError(Exception):
     """Every error of this package."""
@@ -117,6 +123,10 @@ class Refused(MolboxError):
         if [violation.get("loc") for violation in violations] == [["path"]]:
             # There is no such operation.
             text += " (is the address whole? It ends in the stage, as http://127.0.0.1:8080/local)"
+        # Another key of an account that is disabled would be refused as well.
+        is_disabled = any(it.get("type") == "account_disabled" for it in violations)
+        if status == UNAUTHORIZED and not is_disabled:
+            text += f" ({NEW_KEY})"
         named = f" (request {request_id})" if request_id else ""
         super().__init__(f"{status}: {text}{named}")
 

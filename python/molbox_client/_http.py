@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
-from ._errors import InvalidRequest, Refused, UnexpectedAnswer, refused
+from ._errors import InvalidRequest, MolboxError, Refused, UnexpectedAnswer, refused
 from ._quantity import plain
 from ._version import __version__
 
@@ -144,6 +145,65 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, TypeError):
         return None
+
+
+# What the libraries say of a connection, and what that means and helps. The command line says the
+# same (crates/cli/src/failure.rs).
+_CAUSES = (
+    (
+        "hostname mismatch|ip address mismatch",
+        "its certificate is for another name; give the address with the name that it is for, as "
+        "base_url or MOLBOX_BASE_URL",
+    ),
+    (
+        "certificate has expired",
+        "its certificate has expired; whoever runs the service renews it",
+    ),
+    (
+        "certificate_verify_failed",
+        "its certificate cannot be verified; set SSL_CERT_FILE to a file with the certificate of "
+        "the authority that has signed it",
+    ),
+    (
+        "wrong_version_number|record_layer_failure|packet_length_too_long",
+        "there is no TLS on that port; give the address with http:// in place of https://",
+    ),
+    (
+        "name or service not known|nodename nor servname|name resolution|no address associated"
+        "|getaddrinfo failed",
+        "there is no machine of that name; is the name right, and is there a network?",
+    ),
+)
+
+
+def explained(cause: Exception) -> str:
+    """Why a service was not reached, and what helps against it, as far as the cause is known."""
+    text = str(cause) or type(cause).__name__
+    for pattern, meaning in _CAUSES:
+        if re.search(pattern, text, re.IGNORECASE):
+            return f"{meaning} ({text})"
+    if "refused" in text:
+        text += "; is the service started there, with `molboxd up`?"
+    return text
+
+
+def is_certificate(cause: Exception) -> bool:
+    """Whether a connection failed by a certificate, which is the same a second later."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(cause)
+
+
+def unreadable_authorities(error: OSError) -> MolboxError | OSError:
+    """The error where the certificates cannot be read that the environment names.
+
+    That of the library names neither the variable nor the file.
+    """
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        if path := os.environ.get(name):
+            return InvalidRequest(
+                f"{name}: no certificates can be read from {path!r}: {error}; name a file in PEM"
+                " format, or unset it"
+            )
+    return error
 
 
 def refusal(response: httpx.Response, body: bytes) -> Refused:

@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,7 @@ from molbox_client._source import Content, content
 from .fake import CONTENT, DIGEST, JOB_ID, KEY, Service, example
 
 FOLDER = Path(__file__).resolve().parents[1]
+CERTIFICATE = FOLDER / "tests/localhost.pem"
 SUCCEEDED = {"example": "job_view.200.succeeded.json"}
 
 
@@ -347,6 +349,95 @@ def test_what_is_wrong_with_an_address_is_said_with_what_helps() -> None:
     with molbox.Client("http://127.0.0.1:9/local", KEY, retries=0) as client:
         with pytest.raises(molbox.ConnectionFailed, match="started there, with `molboxd up`"):
             client.whoami()
+
+
+def refused_key(kind: str) -> httpx.Response:
+    place = ["header", "x-api-key"]
+    refusal = {"loc": place, "msg": "unknown or expired API key", "type": kind}
+    return httpx.Response(401, json={"detail": [refusal]})
+
+
+def test_a_key_that_is_not_taken_is_said_with_where_another_comes_from() -> None:
+    client = answering({"GET": refused_key("unauthorized")})
+    with pytest.raises(molbox.AuthenticationFailed) as failed:
+        client.whoami()
+    text = str(failed.value)
+    assert "`molbox login`" in text and "MOLBOX_API_KEY" in text and "molboxd key create" in text
+    # Of a disabled account another key would be refused as well.
+    with pytest.raises(molbox.AuthenticationFailed) as failed:
+        answering({"GET": refused_key("account_disabled")}).whoami()
+    assert "molbox login" not in str(failed.value)
+
+
+@contextmanager
+def speaking_tls() -> Iterator[int]:
+    """A service for `localhost` whose certificate only it itself has signed; its port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    answer = json.dumps(example("account_view.200.json")).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+
+
+def test_a_certificate_that_is_not_trusted_is_said_with_what_helps_and_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with speaking_tls() as port:
+        address = f"https://localhost:{port}/local"
+        with pytest.raises(molbox.ConnectionFailed, match="cannot be verified; set SSL_CERT_FILE"):
+            molbox.Client(address, KEY, retries=1_000_000).whoami()
+        # What the error says to do is what helps.
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        with molbox.Client(address, KEY) as client:
+            assert client.whoami().account == example("account_view.200.json")["account"]
+        with pytest.raises(molbox.ConnectionFailed, match="is for another name"):
+            molbox.Client(f"https://127.0.0.1:{port}/local", KEY).whoami()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    with pytest.raises(molbox.InvalidRequest, match=r"SSL_CERT_FILE: no certificates .*none\.pem"):
+        molbox.Client(address, KEY)
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)", "with http:// in place"),
+        ("[SSL: RECORD_LAYER_FAILURE] record layer failure (_ssl.c:1032)", "with http:// in place"),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired",
+            "whoever runs the service renews it",
+        ),
+        ("[Errno -2] Name or service not known", "is the name right"),
+        ("[Errno -3] Temporary failure in name resolution", "is there a network"),
+    ],
+)
+def test_what_the_libraries_say_of_a_connection_is_said_with_what_helps(
+    cause: str, remedy: str
+) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError(cause, request=request)
+
+    http = httpx.Client(transport=httpx.MockTransport(refuse))
+    with pytest.raises(molbox.ConnectionFailed) as failed:
+        molbox.Client("https://host/local", KEY, http=http, retries=0).whoami()
+    assert remedy in str(failed.value) and cause in str(failed.value)
 
 
 def test_a_job_without_a_system_warns_of_the_one_that_was_taken() -> None:
