@@ -90,6 +90,8 @@ LONGEST_SILENCE = 300.0
 QUIET = 40.0
 # A margin may wait a minute for its turn and be calculated for five, in which nothing is sent.
 LONGEST_MARGIN = 420.0
+# Of a file's own name, in the one that it has for an estimate.
+LONGEST_STEM = 100
 ZIP = "application/zip, application/octet-stream, */*"
 # Streams of events that are open together. Each takes a connection; what waits besides asks.
 MOST_STREAMS = 8
@@ -428,7 +430,7 @@ class AsyncClient:
         return AsyncFile(self, record)
 
     async def _forget(self, file_id: str) -> None:
-        """Delete a file that was refused: it would be in the account's list for a day."""
+        """Delete a file that nobody will use: one that was refused, or of an estimate."""
         try:
             await self._send("DELETE", f"{self.base_url}/info/file/{file_id}")
         except MolboxError:
@@ -477,8 +479,13 @@ class AsyncClient:
             await sleep(delay)
             attempt += 1
 
-    async def _registered(self, what: Content, progress: bool | None) -> AsyncFile:
-        """A file under its own name, uploaded unless the account has it already."""
+    async def _registered(
+        self, what: Content, progress: bool | None, passing: list[str] | None = None
+    ) -> AsyncFile:
+        """A file under its own name, uploaded unless the account has it already.
+
+        With a list, it is for the moment: under a name by which no run finds it, and in that list.
+        """
         own = what.name or "structure"
         digest = await in_thread(what.sha256)
         nth = 1
@@ -487,6 +494,11 @@ class AsyncClient:
             name = own if nth == 1 else f"{own}-{nth}"
             found = await self._ready(name)
             if found is None:
+                if passing is not None:
+                    name = f"{own[:LONGEST_STEM]}-estimate-{uuid.uuid4().hex[:12]}"
+                    sent = await self._upload(what, name, progress)
+                    passing.append(sent.id)
+                    return sent
                 try:
                     return await self._upload(what, name, progress)
                 except Refused as error:
@@ -599,8 +611,9 @@ class AsyncClient:
     ) -> records.Estimate:
         """What a job would take: steps, frames, bytes, hours. Nothing is submitted.
 
-        Takes what `run` takes; its files are uploaded, and `run` finds them. Without a structure
-        it is of a system that is built, `box_id`, and a preset is used when it is given.
+        Takes what `run` takes; files that the account does not have yet are uploaded for it, and
+        deleted again. Without a structure it is of a system that is built, `box_id`, and a preset
+        is used when it is given.
 
         Parameters
         ----------
@@ -616,10 +629,15 @@ class AsyncClient:
         if structure is not None:
             if atoms is not None:
                 raise InvalidRequest("atoms: give them or a structure, not both")
-            build, asked = await self._planned(
-                structure, time, temperature, ligands, preset, system, progress, job
-            )
-            atoms = await self._atoms_of(build)
+            passing: list[str] = []
+            try:
+                build, asked = await self._planned(
+                    structure, time, temperature, ligands, preset, system, progress, job, passing
+                )
+                atoms = await self._atoms_of(build)
+            finally:
+                for file_id in passing:
+                    await self._forget(file_id)
         elif system is not None or ligands:
             raise InvalidRequest("structure: is missing, of which the system would be built")
         else:
@@ -781,6 +799,7 @@ class AsyncClient:
         system: Mapping[str, Any] | None,
         progress: bool | None,
         job: Mapping[str, Any],
+        passing: list[str] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Fields of a system, whose files are registered, and of a job for it."""
         known = identified("file", structure, "structure")
@@ -810,10 +829,15 @@ class AsyncClient:
         for one in (own, *molecules):
             if isinstance(one, Content):
                 _registration(one)
-        build["protein"] = (await self._registered(own, progress)).id if own else known
+        if own:
+            build["protein"] = (await self._registered(own, progress, passing)).id
+        else:
+            build["protein"] = known
         if molecules:
             build["ligands"] = [
-                (await self._registered(one, progress)).id if isinstance(one, Content) else one
+                (await self._registered(one, progress, passing)).id
+                if isinstance(one, Content)
+                else one
                 for one in molecules
             ]
         return build, simulate

@@ -862,6 +862,38 @@ def test_an_estimate_takes_what_a_run_takes() -> None:
             unreachable().estimate(**wrong)
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_estimate_leaves_no_file_behind_and_deletes_none_that_was_there(refused: bool) -> None:
+    known = example("file_register.200.json")
+    there = known | {"name": "structure", "sha256": hashlib.sha256(b"END\n").hexdigest()}
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    problem = {"detail": [{"loc": ["body", "protein"], "msg": "no chain", "type": "x"}]}
+    sent: list[httpx.Request] = []
+    answers = {
+        "GET /local/info/files": httpx.Response(200, json={"items": [there], "next_page": None}),
+        "GET /local/submit/upload-url": httpx.Response(200, json=link),
+        "PUT /x": b"",
+        "POST /local/submit/file/": httpx.Response(200, json=known | {"file_id": link["file_id"]}),
+        "POST /local/check/system": answer("system_check.200.json"),
+        "POST /local/check/job": answer("job_check.200.json"),
+        "DELETE /local/info/file/": b"",
+    }
+    if refused:
+        answers["POST /local/check/system"] = httpx.Response(422, json=problem)
+    client = answering(answers, sent)
+    ligand = FOLDER.parent / "examples/1vii.pdb"
+    if refused:
+        with pytest.raises(molbox.Refused, match="no chain"):
+            client.estimate(b"END\n", ligands=[ligand], progress=False)
+    else:
+        client.estimate(b"END\n", ligands=[ligand], progress=False)
+    deleted = [one.url.path for one in sent if one.method == "DELETE"]
+    assert deleted == [f"/local/info/file/{link['file_id']}"]
+    (registered,) = [json.loads(one.content) for one in sent if "submit/file" in one.url.path]
+    # Under its own name a run beside it would find it, and be left without.
+    assert registered["name"].startswith("1vii-estimate-")
+
+
 def test_a_file_that_the_account_has_already_is_not_uploaded_again(tmp_path: Path) -> None:
     path = tmp_path / "villin.pdb"
     path.write_bytes(b"END\n")
