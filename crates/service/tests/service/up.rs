@@ -494,6 +494,39 @@ fn purge_removes_what_up_has_made_and_nothing_else() {
     assert!(Path::new(folder).join("molbox.sqlite").exists());
 }
 
+#[test]
+fn purge_removes_no_folder_in_which_other_files_lay_before_up() {
+    let home = Home::new();
+    let folder = home.path("home/project");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(folder.join("thesis.tex"), "years").unwrap();
+    let data = ["--data", folder.to_str().unwrap()];
+    for _ in 0..2 {
+        home.ok(&[&data[..], &["up", "--detach", "--no-browser"]].concat());
+        home.ok(&[&data[..], &["down"]].concat());
+    }
+    let said = home.refusal(&[&data[..], &["down", "--purge", "--yes"]].concat());
+    assert!(said.contains("had other files in it"), "{said}");
+    assert_eq!(fs::read_to_string(folder.join("thesis.tex")).unwrap(), "years");
+    // An empty one was made for it.
+    let folder = home.path("home/own");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let data = ["--data", folder.to_str().unwrap()];
+    home.ok(&[&data[..], &["up", "--detach", "--no-browser"]].concat());
+    home.ok(&[&data[..], &["down", "--purge", "--yes"]].concat());
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_service_is_ended_also_where_what_up_has_noted_is_damaged() {
+    let home = Home::new();
+    home.up();
+    fs::write(home.data().join("up.json"), "{").unwrap();
+    assert!(home.ok(&["down"]).starts_with("ended the service of"));
+}
+
 /// What `up` shows on a terminal, with a program that notes what it is to open.
 fn on_terminal(home: &Home, settings: &[(&str, &str)]) -> (String, Option<String>) {
     let noted = home.path("opened");

@@ -61,13 +61,15 @@ fn running(data: &Path) -> Result<Option<Addresses>> {
 pub(crate) fn down(options: &Options, purge: bool, yes: bool) -> Result<u8> {
     let folders = Folders::find(options)?;
     let config = options.config(&folders.defaults())?;
-    let remembered = Remembered::read(&folders.data)?;
+    let mut purged = None;
     if purge {
+        let remembered = Remembered::read(&folders.data)?;
         check_purge(&config, &remembered)?;
         if !(yes || confirmed(&folders)?) {
             say_error("nothing was done");
             return Ok(1);
         }
+        purged = Some(remembered);
     }
     match running(&folders.data)? {
         Some(found) => {
@@ -76,7 +78,7 @@ pub(crate) fn down(options: &Options, purge: bool, yes: bool) -> Result<u8> {
         }
         None => say(&format!("no molbox runs on {}", shown(&folders.data))),
     }
-    if purge {
+    if let Some(remembered) = purged {
         remove(&config, &folders, &remembered)?;
     }
     Ok(0)
@@ -121,7 +123,11 @@ fn holds(pid: u32, file: &Path) -> Result<bool> {
 /// Refuses to remove what `up` has not made, or cannot remove whole.
 fn check_purge(config: &Config, remembered: &Remembered) -> Result<()> {
     if !remembered.is_made_here {
-        bail!("{} was not made by `molboxd up`: remove it by hand", config.data.display());
+        bail!(
+            "{} was not made by `molboxd up`, or had other files in it then: remove by hand what is \
+             of molbox",
+            config.data.display()
+        );
     }
     let elsewhere = [
         (!config.database.url.is_empty(), "database.url"),

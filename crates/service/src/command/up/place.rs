@@ -70,7 +70,7 @@ impl Folders {
             );
         }
         let made = folder::make(data).and_then(|()| probe(data));
-        made.context(
+        let was_empty = made.context(
             "no data can be kept there: name another folder with --data, or MOLBOXD_DATA",
         )?;
         folder::check_owner(data)?;
@@ -83,16 +83,20 @@ impl Folders {
                 data.display()
             );
         }
-        remembered.is_made_here |= is_new;
+        // The folder goes with `down --purge`, with all that is in it.
+        remembered.is_made_here |= was_empty;
         Ok(())
     }
 }
 
-/// Whether something can be written in a folder.
-fn probe(data: &Path) -> Result<()> {
+/// Whether nothing lies in a folder; fails unless something can be written there.
+fn probe(data: &Path) -> Result<bool> {
+    let mut entries = fs::read_dir(data).with_context(|| format!("list {}", data.display()))?;
+    let is_empty = entries.next().is_none();
     let path = data.join("up.tmp");
     fs::write(&path, "written").with_context(|| format!("write in {}", data.display()))?;
-    fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))
+    fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+    Ok(is_empty)
 }
 
 /// Kind of the file system that a path is on, by `/proc/self/mountinfo`.
