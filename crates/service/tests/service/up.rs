@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::common::wait_for;
+use crate::sessions::PASSWORD;
 
 /// Two that look for a free port at the same moment find the same one.
 static PORTS: Mutex<()> = Mutex::new(());
@@ -163,10 +164,26 @@ fn from_nothing_there_is_a_service_with_account_key_profile_and_market_data() {
     }
     assert!(home.data().join("market/contracts.csv").exists());
     // The command that it shows is about its own data, wherever it is given.
-    if let Some((_, command)) = said.split_once("(no password yet? `molboxd ") {
-        let command = command.split('`').next().unwrap();
-        home.ok(&command.split(' ').collect::<Vec<_>>());
-    }
+    let Some((_, command)) = said.split_once("(no password yet: `molboxd ") else {
+        assert!(said.contains("portal   none"), "{said}");
+        return;
+    };
+    let command = command.split('`').next().unwrap();
+    let link = home.ok(&command.split(' ').collect::<Vec<_>>());
+    choose_password(url, &link);
+    let said = home.up();
+    assert!(said.contains("/portal/\n") && !said.contains("password"), "there is one: {said}");
+}
+
+/// Opens the link of an invitation, and chooses a password there.
+fn choose_password(base_url: &str, link: &str) {
+    let (_, token) = link.trim().split_once('#').unwrap();
+    let chosen = json!({ "token": token, "password": PASSWORD });
+    let request = reqwest::Client::new().post(format!("{base_url}/session/invitation"));
+    let request = request.header("sec-fetch-site", "same-origin").json(&chosen);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(request.send()).unwrap();
+    assert_eq!(answer.status(), 200);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) enum Link {
     /// There is no portal.
     None,
     Plain(String),
+    /// To where nobody can sign in as this account before there is a password.
+    NoPassword(String, String),
     /// By which somebody chooses a password, once.
     Once(String),
 }
@@ -54,25 +56,20 @@ impl Shown {
     }
 
     /// Shows the portal; `data` is the folder that only its owner reads.
-    pub(super) fn portal(
-        &self,
-        addresses: &Addresses,
-        link: &Link,
-        account: Option<&str>,
-        data: &Path,
-    ) -> Result<()> {
+    pub(super) fn portal(&self, addresses: &Addresses, link: &Link, data: &Path) -> Result<()> {
         let (url, about) = match link {
             Link::None => {
                 say(&format!("portal   none: {}", portal::MISSING));
                 return self.forward(addresses);
             }
-            Link::Plain(url) => {
-                let invite = account.map_or_else(String::new, |name| {
-                    let data = data.to_string_lossy();
-                    let [data, name] = [&*data, name].map(quoted);
-                    format!(" (no password yet? `molboxd --data {data} account invite {name}`)")
-                });
-                (url, if is_terminal() { String::new() } else { invite })
+            Link::Plain(url) => (url, String::new()),
+            Link::NoPassword(url, account) => {
+                let data = data.to_string_lossy();
+                let [data, account] = [&*data, account].map(quoted);
+                (
+                    url,
+                    format!(" (no password yet: `molboxd --data {data} account invite {account}`)"),
+                )
             }
             Link::Once(url) => {
                 (url, " (choose a password there: good once, for 10 minutes)".to_owned())

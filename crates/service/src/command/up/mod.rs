@@ -279,7 +279,7 @@ async fn welcome(
     remembered.write(&config.data)?;
     let link = portal_link(&db, clock, addresses, account.as_deref()).await?;
     let shown = Shown::new(up.no_browser);
-    shown.portal(addresses, &link, account.as_deref(), &config.data)?;
+    shown.portal(addresses, &link, &config.data)?;
     let n_slots = config.slots();
     say(&format!("workers  {n_slots} at a time; {}", place::processors(config)));
     say(&format!("next     {next}"));
@@ -385,7 +385,13 @@ async fn portal_link(
     let row = db.account(name).await?.with_context(|| format!("no account {name}"))?;
     // One that was invited by others, for days, keeps that invitation.
     let is_invited = row.invited_until.is_some_and(|at| at > clock.now() + AT_ONCE);
-    if row.has_password || is_invited || !browser::is_terminal() {
+    if row.has_password {
+        return Ok(Link::Plain(plain));
+    }
+    if !browser::is_terminal() {
+        return Ok(Link::NoPassword(plain, name.to_owned()));
+    }
+    if is_invited {
         return Ok(Link::Plain(plain));
     }
     let done = deed(clock, "invitation_create", Some(name));
