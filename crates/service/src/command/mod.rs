@@ -51,7 +51,7 @@ use listed::KeyThen;
 use options::{Options, set_everywhere, with_set_everywhere};
 use queue::TaskCommand;
 use say::{say, say_error, say_whole};
-use serve::{Addresses, serve};
+use serve::{Addresses, origin_at, serve};
 use up::{SetupOptions, UpOptions};
 
 /// Molecular dynamics behind a REST interface.
@@ -826,7 +826,7 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
 /// folder listens now, which `up` may have chosen.
 fn workflow_address(config: &Config) -> Result<String> {
     let origin = match config.public_url.trim_end_matches('/') {
-        "" => format!("http://{}", config.listen),
+        "" => origin_at(config.listen),
         public_url => public_url.to_owned(),
     };
     let running = match config.public_url.is_empty() && is_served(&config.data)? {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -56,6 +57,18 @@ impl Addresses {
     }
 }
 
+/// An address that leads to where a service listens. All addresses of a machine together are none
+/// that a program could connect to everywhere.
+pub(super) fn origin_at(listened: SocketAddr) -> String {
+    let mut address = listened;
+    match listened.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    format!("http://{address}")
+}
+
 /// Serves until SIGTERM or SIGINT; says when it can be reached.
 pub(super) async fn serve(
     config: Config,
@@ -87,10 +100,7 @@ pub(super) async fn serve(
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    app.listens_at(
-        format!("http://{}", workflow.local_addr()?),
-        format!("http://{}", margin.local_addr()?),
-    );
+    app.listens_at(origin_at(workflow.local_addr()?), origin_at(margin.local_addr()?));
     let (stop, stopped) = tokio::sync::watch::channel(false);
     tracing::info!(workflow = app.base_url(), margin = app.margin_base_url(), "listening");
     // Before anybody can know whom to signal.
@@ -367,7 +377,7 @@ async fn reload(app: &Arc<App>) {
 /// Writes the addresses to a file, for who started the service on free ports.
 fn announce(app: &App, operators: Option<&TcpListener>) -> Result<Addresses> {
     let metrics = |listener: &TcpListener| {
-        listener.local_addr().map(|address| format!("http://{address}/metrics"))
+        listener.local_addr().map(|address| format!("{}/metrics", origin_at(address)))
     };
     let addresses = Addresses {
         base_url: app.base_url(),

@@ -484,6 +484,19 @@ fn other_machines_are_not_let_in_unasked() {
 }
 
 #[test]
+fn a_service_on_all_addresses_is_announced_by_one_that_leads_there() {
+    let home = Home::new();
+    let listen = ["--set", "margin_listen=\"[::]:0\"", "up", "--listen", "0.0.0.0:0"];
+    let said = home.ok(&[&listen[..], &["--insecure", "--detach", "--no-browser"]].concat());
+    assert!(said.starts_with("molbox runs at http://127.0.0.1:"), "{said}");
+    let profiles = home.profiles();
+    let local = &profiles["profile"]["local"];
+    assert!(local["base_url"].as_str().unwrap().starts_with("http://127.0.0.1:"));
+    assert!(local["margin_url"].as_str().unwrap().starts_with("http://[::1]:"));
+    account_of(local);
+}
+
+#[test]
 fn purge_removes_what_up_has_made_and_nothing_else() {
     let home = Home::new();
     home.write_profiles("[profile.lab]\nbase_url = 'https://md.example.org/prod'\n");
