@@ -409,6 +409,24 @@ fn setup_makes_an_environment_that_the_service_s_user_can_read_and_tries_it() {
 }
 
 #[test]
+fn root_sets_workers_up_with_a_python_that_the_user_of_the_service_can_start() {
+    let home = Home::new();
+    let base = "case \"$2\" in venv) mkdir -p \"$3/bin\" && cp \"$0\" \"$3/bin/python\" ;; pip) ;;";
+    let base = format!("{base} *) echo '{}' ;; esac", sound());
+    // As those in /root come before those of the system.
+    for (name, folder_mode) in [("bin", 0o700), ("system", 0o755), (".", 0o755)] {
+        home.script(&format!("{name}/python3"), &base);
+        fs::set_permissions(home.path(name), fs::Permissions::from_mode(folder_mode)).unwrap();
+    }
+    for program in ["cp", "mkdir"] {
+        symlink(format!("/bin/{program}"), home.path("system").join(program)).unwrap();
+    }
+    let said = home.ok(&["setup", "workers"]);
+    let chosen = if rustix::process::getuid().is_root() { "system" } else { "bin" };
+    assert!(said.contains(&format!("with {}/python3\n", home.path(chosen).display())), "{said}");
+}
+
+#[test]
 fn no_service_is_left_behind_when_its_profile_cannot_be_written() {
     let home = Home::new();
     // A link to nowhere, in whose place not even root can make a folder.

@@ -2,10 +2,12 @@
 //! and conda put both.
 
 use std::env;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::process::getuid;
 use serde::Deserialize;
 
 use crate::shown::quoted;
@@ -148,6 +150,13 @@ pub(super) fn find(set: &Path, before: Option<&Path>) -> Result<PathBuf> {
 
 /// The interpreter of the search path, if an environment for the worker can be made with it.
 pub(super) fn base() -> Result<PathBuf> {
+    // Root's own, as pyenv and conda put it first, the user of the service could not start.
+    if getuid().is_root()
+        && let Some(python) = search("python3")
+            .find(|python| is_for_all(python) && ask(python).is_ok_and(|found| found.rank() > 0))
+    {
+        return Ok(python);
+    }
     let python = located(Path::new("python3")).with_context(no_python)?;
     let found = ask(&python)?;
     // The version alone counts; what else there is goes into the environment.
@@ -183,8 +192,21 @@ fn located(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return std::path::absolute(program).ok().filter(|path| path.is_file());
     }
-    let search = env::var_os("PATH")?;
-    env::split_paths(&search).map(|folder| folder.join(program)).find(|path| path.is_file())
+    search(program).next()
+}
+
+/// The programs of a name in the search path.
+fn search(name: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    let folders: Vec<PathBuf> =
+        env::var_os("PATH").map_or_else(Vec::new, |path| env::split_paths(&path).collect());
+    folders.into_iter().map(move |folder| folder.join(&name)).filter(|path| path.is_file())
+}
+
+/// Whether every user can start a program: all folders on the way to it let them pass.
+fn is_for_all(program: &Path) -> bool {
+    let lets_pass = |path: &Path| path.metadata().is_ok_and(|found| found.mode() & 0o001 != 0);
+    let real = program.canonicalize();
+    real.is_ok_and(|real| program.ancestors().chain(real.ancestors()).all(lets_pass))
 }
 
 fn ask(python: &Path) -> Result<Found> {
