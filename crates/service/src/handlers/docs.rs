@@ -92,7 +92,19 @@ fn at(site: &'static [Asset], path: &str, asked: &HeaderMap) -> Result<Response,
         let headers = [(CONTENT_TYPE, "text/javascript"), (CACHE_CONTROL, "max-age=3600")];
         return Ok((headers, script).into_response());
     }
-    page(site, path, asked).unwrap_or_else(|| Err(ApiError::no_such_path()))
+    if let Some(response) = page(site, path, asked) {
+        return response;
+    }
+    // A folder of pages, from an address that was shortened by hand.
+    let index = |folder: &str| page(site, &format!("{folder}/{INDEX}"), asked);
+    match path.strip_suffix('/') {
+        Some(folder) => index(folder).unwrap_or_else(|| Err(ApiError::no_such_path())),
+        None if index(path).is_some() => {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            Ok(redirect(&format!("{name}/")))
+        }
+        None => Err(ApiError::no_such_path()),
+    }
 }
 
 /// A script of the reference, by its path below `/docs/`.
@@ -153,6 +165,7 @@ mod tests {
         let assets = vec![
             Asset { path: INDEX, media: html, sha256: "e1", gzip },
             Asset { path: "guides/install.html", media: html, sha256: "e2", gzip },
+            Asset { path: "reference/api/index.html", media: html, sha256: "e4", gzip },
             Asset { path: "assets/a.js", media: "text/javascript", sha256: "e3", gzip },
         ];
         assets.leak()
@@ -171,6 +184,18 @@ mod tests {
         let script = at(site(), "assets/a.js", &nothing).unwrap();
         assert_eq!(script.headers()[CONTENT_TYPE], "text/javascript");
         assert!(at(site(), "guides/none.html", &nothing).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn a_folder_of_pages_is_its_index_with_and_without_the_last_slash() {
+        let nothing = HeaderMap::new();
+        assert_eq!(at(site(), "reference/api/", &nothing).unwrap().status(), 200);
+        let without = at(site(), "reference/api", &nothing).unwrap();
+        // Relative, for the links of the page are; a proxy may have put a path before all.
+        assert_eq!(without.headers()[LOCATION], "api/");
+        for none in ["reference/", "reference", "assets/", "/", ""] {
+            assert!(at(site(), none, &nothing).unwrap_err().is_not_found(), "{none:?}");
+        }
     }
 
     #[test]
