@@ -222,12 +222,11 @@ impl From<Error> for Failure {
                     "is the name right, and is there a network? --base-url or MOLBOX_BASE_URL gives \
                      another, `molbox login --base-url URL` stores it"
                 }
-                Error::Connection(source) if is_untrusted(&innermost(source)) => {
-                    "its certificate is of an authority that this machine does not know: set \
-                     SSL_CERT_FILE to a file with the certificate of that authority"
+                Error::Connection(source) => {
+                    certificate(&innermost(source)).map_or(ELSE, |(_, remedy)| remedy)
                 }
                 Error::Truncated { .. } => "the same command resumes",
-                _ => "`molbox doctor` says what is out of reach",
+                _ => ELSE,
             }),
             Code::NotFound if is_of_address(&error) => Some(
                 "is it whole? it ends in the stage, mostly `/local`, as in \
@@ -326,17 +325,53 @@ fn is_unknown_name(cause: &str) -> bool {
     cause.contains("failed to lookup address")
 }
 
-fn is_untrusted(cause: &str) -> bool {
-    cause.contains("UnknownIssuer") || cause.contains("CaUsedAsEndEntity")
+/// What is wrong with a certificate, by the TLS library's words, and what helps.
+fn certificate(cause: &str) -> Option<(&'static str, &'static str)> {
+    CERTIFICATES
+        .iter()
+        .find(|(words, ..)| words.iter().any(|word| cause.contains(word)))
+        .map(|(_, problem, remedy)| (*problem, *remedy))
 }
+
+/// What helps where nothing else is known of what is out of reach.
+const ELSE: &str = "`molbox doctor` says what is out of reach";
+
+type Words = &'static [&'static str];
+
+const CERTIFICATES: [(Words, &str, &str); 4] = [
+    (
+        // Whatever is trusted.
+        &["CaUsedAsEndEntity"],
+        "its certificate is one of an authority, as `openssl req -x509` makes it, and not one of a \
+         service",
+        "whoever runs the service makes another with `-addext basicConstraints=critical,CA:FALSE`; \
+         then set SSL_CERT_FILE to a file with that",
+    ),
+    (
+        &["UnknownIssuer"],
+        "its certificate cannot be verified",
+        "its certificate is of an authority that this machine does not know: set SSL_CERT_FILE to a \
+         file with the certificate of that authority",
+    ),
+    (
+        &["certificate: Expired", "certificate expired"],
+        "its certificate has expired",
+        "whoever runs the service renews it; is the clock of this machine right?",
+    ),
+    (
+        &["certificate not valid for name"],
+        "its certificate is for another name",
+        "give the address with the name that it is for: `molbox login --base-url URL`, --base-url or \
+         MOLBOX_BASE_URL",
+    ),
+];
 
 /// A cause as the library has it, or what it means.
 fn readable(cause: &str) -> String {
     match () {
         () if is_plain(cause) => "there is no TLS on that port".to_owned(),
         () if is_unknown_name(cause) => "there is no machine of that name".to_owned(),
-        () if is_untrusted(cause) => "its certificate cannot be verified".to_owned(),
-        () => cause.to_owned(),
+        () => certificate(cause).map_or(cause, |(problem, _)| problem).to_owned(),
     }
 }
 
@@ -399,7 +434,28 @@ fn remedy_of(kind: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ACCOUNT_DISABLED, remedy_of};
+    use super::{ACCOUNT_DISABLED, certificate, readable, remedy_of};
+
+    #[test]
+    fn each_fault_of_a_certificate_has_its_own_remedy() {
+        // As the library has said of services with such certificates.
+        for (cause, problem, remedy) in [
+            ("UnknownIssuer", "cannot be verified", "set SSL_CERT_FILE"),
+            ("Other(OtherError(CaUsedAsEndEntity))", "of an authority", "CA:FALSE"),
+            ("Expired", "has expired", "renews it"),
+            (
+                "certificate not valid for name \"localhost\"; certificate is only valid for \
+                 DnsName(\"other.example\")",
+                "for another name",
+                "the name that it is for",
+            ),
+        ] {
+            let cause = format!("invalid peer certificate: {cause}");
+            assert!(readable(&cause).contains(problem), "{cause}");
+            assert!(certificate(&cause).unwrap().1.contains(remedy), "{cause}");
+        }
+        assert_eq!(certificate("connection reset by peer"), None);
+    }
 
     #[test]
     fn remedies_come_from_the_table_of_errors() {
