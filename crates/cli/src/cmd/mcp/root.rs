@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use crate::failure::{Code, Failure};
@@ -15,9 +16,14 @@ pub(super) struct Root(PathBuf);
 
 impl Root {
     pub(super) fn new(folder: &Path) -> Result<Self, Failure> {
-        let real = folder.canonicalize().map_err(|e| Failure::file(folder, &e))?;
+        let shown = format!("--root {}", folder.display());
+        let real = folder.canonicalize().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Failure::usage(format!("{shown}: there is no such folder"))
+                .remedy("make it, or name another by its whole path: settings of assistants know no `~`"),
+            _ => Failure::file(folder, &error),
+        })?;
         if !real.is_dir() {
-            return Err(Failure::usage(format!("--root {}: is no folder", folder.display())));
+            return Err(Failure::usage(format!("{shown}: is no folder")));
         }
         Ok(Self(real))
     }
@@ -142,6 +148,8 @@ mod tests {
         symlink(outside.path(), folder.join("up")).unwrap();
         symlink(folder.join("in.pdb"), folder.join("inner.pdb")).unwrap();
         symlink(outside.path().join("new.zip"), folder.join("dangling.zip")).unwrap();
+        let missing = Root::new(&outside.path().join("~/simulations")).unwrap_err();
+        assert!(missing.remedy.unwrap().contains("make it, or name another by its whole path"));
         let root = Root::new(&folder).unwrap();
 
         assert!(root.existing("in.pdb").is_ok());
