@@ -456,4 +456,22 @@ for wheel, name in zip(sys.argv[1::2], sys.argv[2::2]):
         assert!(said("echo 0.2.0", true).contains("systemctl restart molbox"));
         assert_eq!(said("echo 0.2.0", false), "");
     }
+
+    #[test]
+    fn a_purge_of_the_debian_package_says_what_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let [data, environment] = ["data", "environment"].map(|name| folder.path().join(name));
+        let postrm = fs::read_to_string(root().join("packaging/debian/postrm")).unwrap();
+        let postrm = postrm.replace("/var/lib/molbox", &data.display().to_string());
+        let script = folder.path().join("postrm");
+        let script_text = postrm.replace("/opt/molbox", &environment.display().to_string());
+        fs::write(&script, script_text).unwrap();
+        let purge = || {
+            let said = output(Command::new("/bin/sh").arg(&script).arg("purge")).unwrap();
+            String::from_utf8(said).unwrap()
+        };
+        assert_eq!(purge(), "");
+        fs::create_dir(&data).unwrap();
+        assert_eq!(purge(), format!("{} is left: remove it by hand\n", data.display()));
+    }
 }
