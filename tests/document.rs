@@ -242,6 +242,7 @@ fn a_request_survives_the_generated_types() {
             }
             Some("password_change") => survives::<workflow::types::PasswordChange>(&name, &text),
             Some("session_create") => survives::<workflow::types::SignIn>(&name, &text),
+            Some("invitation_check") => survives::<workflow::types::InvitationCheck>(&name, &text),
             Some("invitation_accept") => {
                 survives::<workflow::types::InvitationAcceptance>(&name, &text)
             }

@@ -109,6 +109,7 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             "account_view" => survives::<types::Account>(&name, &now),
             "usage_view" => survives::<types::Usage>(&name, &now),
             "sign_in_view" => survives::<types::SignInWays>(&name, &now),
+            "invitation_check" => survives::<types::OpenInvitation>(&name, &now),
             "session_create" | "session_view" | "invitation_accept" => {
                 survives::<types::Session>(&name, &now)
             }

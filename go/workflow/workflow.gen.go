@@ -1008,6 +1008,12 @@ type InvitationAcceptance struct {
 	Token InvitationToken `json:"token"`
 }
 
+// InvitationCheck An invitation that is looked at.
+type InvitationCheck struct {
+	// Token The part of an invitation's link after `#`.
+	Token InvitationToken `json:"token"`
+}
+
 // InvitationToken The part of an invitation's link after `#`.
 type InvitationToken = string
 
@@ -1384,6 +1390,15 @@ type Notice struct {
 
 	// Residues Residues of the structure that it is about, at most 100; absent when it is about none.
 	Residues *[]ResidueName `json:"residues,omitempty"`
+}
+
+// OpenInvitation An invitation that can be accepted.
+type OpenInvitation struct {
+	// Account Name of the account whose password is chosen.
+	Account string `json:"account"`
+
+	// ExpiresAt When it expires, RFC 3339 in UTC.
+	ExpiresAt string `json:"expires_at"`
 }
 
 // OwnLimits The limits of an account's own, in place of the service's.

@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import type { Browser } from "./browser.ts";
+import { Browser } from "./browser.ts";
 import { accept, invited, PASSWORD, toAccount } from "./person.ts";
 import { Service } from "./service.ts";
 
@@ -53,6 +53,22 @@ test("a session elsewhere is listed and ended", async () => {
   await page.getByRole("button", { name: "End it" }).click();
   await page.getByRole("row", { name: /Firefox 150/ }).waitFor({ state: "detached" });
   assert.equal(await askedWith(elsewhere), 401);
+});
+
+test("an invitation that another replaces while its form is filled in is refused there", async () => {
+  const other = await Browser.open(service.origin);
+  try {
+    await other.page.goto(service.command("account", "invite", "ada"));
+    await other.page.getByLabel("Password").fill(CHOSEN);
+    await other.page.getByLabel("The same again").fill(CHOSEN);
+    service.command("account", "invite", "ada");
+    await other.page.getByRole("button", { name: "Set the password" }).click();
+    await other.page.getByRole("alert").getByText(/was replaced by another/).waitFor();
+    assert.equal(await other.page.getByLabel("Password").count(), 0, "it would be refused again");
+    other.look();
+  } finally {
+    await other.close();
+  }
 });
 
 test("all others are ended at once", async () => {

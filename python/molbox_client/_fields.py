@@ -236,6 +236,9 @@ FIELDS: dict[str, dict[str, Field]] = {
         "token": {},
         "password": {}
     },
+    "InvitationCheck": {
+        "token": {}
+    },
     "JobCreateParams": {
         "box_id": {
             "kind": "system"

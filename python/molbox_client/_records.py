@@ -873,6 +873,24 @@ class NewKey(BaseModel):
     """
 
 
+class OpenInvitation(BaseModel):
+    """
+    An invitation that can be accepted.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    account: str
+    """
+    Name of the account whose password is chosen.
+    """
+    expires_at: str
+    """
+    When it expires, RFC 3339 in UTC.
+    """
+
+
 class OwnLimits(BaseModel):
     """
     The limits of an account's own, in place of the service's.

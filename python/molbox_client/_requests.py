@@ -699,6 +699,20 @@ class InvitationAcceptance(BaseModel):
     """
 
 
+class InvitationCheck(BaseModel):
+    """
+    An invitation that is looked at.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    token: Annotated[str, Field(max_length=200, min_length=1)]
+    """
+    The part of an invitation's link after `#`.
+    """
+
+
 class JobCreateParams(BaseModel):
     """
     The parameters of a simulation job. No field is required; every field but `box_id` accepts null, which means the same as leaving it out.

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use molbox::workflow::types::{
     self, AccountChange, AccountRequest, AnalysisRequest, FileRegistration, InvitationAcceptance,
-    JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
+    InvitationCheck, JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn,
+    SystemBuildRequest,
 };
 use molbox_analysis::Contents;
 use serde::de::DeserializeOwned;
@@ -48,6 +49,7 @@ pub fn request(body: &[u8]) {
     of_operation::<JobExtension>("job_extend", body);
     of_operation::<AnalysisRequest>("analysis_submit", body);
     of_operation::<SignIn>("session_create", body);
+    of_operation::<InvitationCheck>("invitation_check", body);
     of_operation::<InvitationAcceptance>("invitation_accept", body);
     of_operation::<KeyRequest>("key_create", body);
     of_operation::<PasswordChange>("password_change", body);

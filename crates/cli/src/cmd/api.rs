@@ -132,6 +132,7 @@ fn known(schema: &str, body: &Value) -> Result<(), Failure> {
         workflow::JobExtension,
         workflow::AnalysisRequest,
         workflow::SignIn,
+        workflow::InvitationCheck,
         workflow::InvitationAcceptance,
         workflow::PasswordChange,
         workflow::KeyRequest,

@@ -31,11 +31,18 @@ pub(crate) struct NewSession {
     pub(crate) address: Option<String>,
 }
 
-/// An account, as one who signs in names it or an invitation does.
-pub(crate) struct Invited {
+/// An account, as one who signs in names it.
+pub(crate) struct Named {
     pub(crate) account: i64,
     /// A PHC string; none when none was chosen yet.
     pub(crate) password: Option<String>,
+}
+
+/// An invitation that can be accepted.
+pub(crate) struct Invited {
+    /// Its name.
+    pub(crate) account: String,
+    pub(crate) expires_at: Timestamp,
 }
 
 const SESSION: &str = "
@@ -101,10 +108,12 @@ pub(crate) enum Uninvited {
     Disabled,
 }
 
-const INVITED: &str = "select id, password from account where disabled_at is null and";
+fn named(row: &Row<'_>) -> Result<Named> {
+    Ok(Named { account: row.get(0)?, password: row.get(1)? })
+}
 
 fn invited(row: &Row<'_>) -> Result<Invited> {
-    Ok(Invited { account: row.get(0)?, password: row.get(1)? })
+    Ok(Invited { account: row.get(0)?, expires_at: row.get(1)? })
 }
 
 /// Sessions that an account may have at a time.
@@ -183,14 +192,17 @@ impl Db {
     }
 
     /// The account of this name, unless it is disabled.
-    pub(crate) async fn account_named(&self, name: &str) -> Result<Option<Invited>> {
-        self.read(|tx| tx.first(&format!("{INVITED} name = ?1"), values![name], invited)).await
+    pub(crate) async fn account_named(&self, name: &str) -> Result<Option<Named>> {
+        let sql = "select id, password from account where disabled_at is null and name = ?1";
+        self.read(|tx| tx.first(sql, values![name], named)).await
     }
 
-    /// The account that is invited by the token with this SHA-256.
+    /// The invitation of the token with this SHA-256, unless it is not good any more.
     pub(crate) async fn invited(&self, token: [u8; 32], now: Timestamp) -> Result<Option<Invited>> {
-        let sql = format!("{INVITED} invitation = ?1 and invitation_expires_at > ?2");
-        self.read(|tx| tx.first(&sql, values![token, now], invited)).await
+        let sql = "
+            select name, invitation_expires_at from account
+            where disabled_at is null and invitation = ?1 and invitation_expires_at > ?2";
+        self.read(|tx| tx.first(sql, values![token, now], invited)).await
     }
 
     /// Gives the account that is invited a password and a session, ends those that it had, and the

@@ -7,7 +7,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::SignedDuration;
 use molbox::workflow::types::{
-    InvitationAcceptance, PasswordChange, Session, SessionList, SessionSummary, SignIn, SignInWays,
+    InvitationAcceptance, InvitationCheck, OpenInvitation, PasswordChange, Session, SessionList,
+    SessionSummary, SignIn, SignInWays,
 };
 
 use crate::accounts::Caller;
@@ -50,23 +51,36 @@ pub(crate) async fn session_create(call: Call) -> Result<Response, ApiError> {
     signed_in(&call, &token, &row.ok_or_else(wrong)?)
 }
 
+pub(crate) async fn invitation_check(call: Call) -> Result<Response, ApiError> {
+    let (InvitationCheck { token }, _) = call.request()?;
+    limit(&call.app, call.address.as_deref(), None)?;
+    let invited = call.app.db.invited(session::hash(&token), call.app.now()).await?;
+    let invited = invited.ok_or_else(not_invited)?;
+    json(&OpenInvitation {
+        account: invited.account,
+        expires_at: invited.expires_at.to_string(),
+        extra: Default::default(),
+    })
+}
+
 pub(crate) async fn invitation_accept(call: Call) -> Result<Response, ApiError> {
     let (InvitationAcceptance { token: invitation, password }, _) = call.request()?;
     limit(&call.app, call.address.as_deref(), None)?;
     let app = &call.app;
     let invitation = session::hash(&invitation);
-    let not_good = || {
-        ApiError::not_signed_in(
-            "token",
-            "the invitation was accepted already, or has expired; ask for another",
-        )
-    };
     // Before the password is worked on, which takes a while.
-    app.db.invited(invitation, app.now()).await?.ok_or_else(not_good)?;
+    app.db.invited(invitation, app.now()).await?.ok_or_else(not_invited)?;
     let password = app.passwords.hash(password.to_string()).await?;
     let (token, session) = new_session(&call.app, &call.headers, call.address.clone());
     let row = app.db.accept_invitation(invitation, password, session, call.deed()).await?;
-    signed_in(&call, &token, &row.ok_or_else(not_good)?)
+    signed_in(&call, &token, &row.ok_or_else(not_invited)?)
+}
+
+/// Of one that was accepted or replaced nothing is kept, so the three cannot be told apart.
+fn not_invited() -> ApiError {
+    let reason = "the invitation was accepted already, was replaced by another, or has expired; \
+                  ask for another";
+    ApiError::not_signed_in("token", reason)
 }
 
 pub(crate) async fn session_view(call: Call) -> Result<Response, ApiError> {

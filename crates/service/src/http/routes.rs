@@ -103,6 +103,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     POST   "/session"                        sessions::session_create
     GET    "/session"                        sessions::session_view
     DELETE "/session"                        sessions::session_end
+    POST   "/session/invitation/check"       sessions::invitation_check
     POST   "/session/invitation"             sessions::invitation_accept
     GET    "/info/sessions"                  sessions::session_list
     DELETE "/info/session/{session_id}"      sessions::session_revoke

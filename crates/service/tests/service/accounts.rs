@@ -64,6 +64,7 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
         "password_change" => {
             vec![json!({ "password": "not the right one", "new_password": "another one" })]
         }
+        "invitation_check" => vec![json!({ "token": "none" })],
         "invitation_accept" => vec![json!({ "token": "none", "password": "not the right one" })],
         "key_create" => vec![json!({ "name": "mine" })],
         "account_create" => vec![json!({ "account": things.id("account") })],

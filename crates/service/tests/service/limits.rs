@@ -8,7 +8,8 @@ use std::path::Path;
 
 use molbox::workflow::types::{
     AccountChange, AccountRequest, AnalysisRequest, FileRegistration, InvitationAcceptance,
-    JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
+    InvitationCheck, JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn,
+    SystemBuildRequest,
 };
 use molbox::{InvalidRequest, margin};
 use reqwest::Method;
@@ -364,6 +365,7 @@ impl World {
             }
             "job_extend" => (Some(json!({ "time": 1 })), 404),
             "session_create" => (Some(json!({ "account": "nobody", "password": "wrong" })), 401),
+            "invitation_check" => (Some(json!({ "token": "none" })), 401),
             "invitation_accept" => (Some(json!({ "token": "none", "password": PASSWORD })), 401),
             // Of a wrong password, so that it stays as it is.
             "password_change" => {
@@ -507,6 +509,7 @@ fn refused_by_client(operation: &str, body: &Value) -> Option<Vec<String>> {
         "analysis_submit" | "analysis_check" => paths(molbox::from_json::<AnalysisRequest>(&text)),
         "margin_submit" => paths(molbox::from_json::<margin::types::MarginJobRequest>(&text)),
         "session_create" => paths(molbox::from_json::<SignIn>(&text)),
+        "invitation_check" => paths(molbox::from_json::<InvitationCheck>(&text)),
         "invitation_accept" => paths(molbox::from_json::<InvitationAcceptance>(&text)),
         "password_change" => paths(molbox::from_json::<PasswordChange>(&text)),
         "key_create" => paths(molbox::from_json::<KeyRequest>(&text)),

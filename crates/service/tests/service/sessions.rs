@@ -54,6 +54,12 @@ impl Browser {
         self.send(request).await
     }
 
+    /// Looks at an invitation without accepting it.
+    async fn check(&self, token: &str) -> Response {
+        let request = self.request(Method::POST, "/session/invitation/check");
+        request.json(&json!({ "token": token })).send().await.unwrap()
+    }
+
     pub(crate) async fn sign_in(&mut self, account: &str, password: &str) -> Response {
         let body = json!({ "account": account, "password": password });
         let request = self.request(Method::POST, "/session").json(&body);
@@ -120,6 +126,30 @@ async fn an_invitation_is_good_once_and_signs_in() {
     assert_eq!(elsewhere.status(Method::GET, "/session").await, 401);
     assert_eq!(browser.status(Method::GET, "/info/jobs").await, 401);
     assert_eq!(Browser::new(&service).sign_in("ada", PASSWORD).await.status(), 401);
+}
+
+#[tokio::test]
+async fn an_invitation_is_looked_at_as_often_as_one_likes_until_it_is_accepted() {
+    let service = Service::start();
+    service.command(&["account", "create", "ada"]);
+    let (first, second) = (invitation(&service, "ada"), invitation(&service, "ada"));
+    let mut browser = Browser::new(&service);
+    let unauthorized = (401, "unauthorized".to_owned());
+    assert_eq!(problem(browser.check(&first).await).await, unauthorized, "it was replaced");
+    for _ in 0..2 {
+        let seen = browser.check(&second).await;
+        assert!(!seen.headers().contains_key("set-cookie"), "nobody is signed in by looking");
+        let seen = body(seen).await;
+        assert_eq!(seen["account"], "ada");
+        assert!(seen["expires_at"].is_string(), "{seen}");
+    }
+    assert_eq!(browser.accept(&second, PASSWORD).await.status(), 200);
+    let used = browser.check(&second).await;
+    assert_eq!(problem(used).await, unauthorized, "it was accepted");
+
+    let third = invitation(&service, "ada");
+    service.command(&["account", "disable", "ada"]);
+    assert_eq!(problem(browser.check(&third).await).await, unauthorized, "the account is disabled");
 }
 
 #[tokio::test]
@@ -556,6 +586,7 @@ async fn an_invitation_is_good_for_three_days_and_a_session_while_it_is_used() {
     service.command(&["account", "create", "ada"]);
     let (late, mut browser) = (invitation(&service, "ada"), Browser::new(&service));
     service.set_clock(72 * HOUR + 1);
+    assert_eq!(browser.check(&late).await.status(), 401);
     assert_eq!(browser.accept(&late, PASSWORD).await.status(), 401);
     service.set_clock(0);
     let token = invitation(&service, "ada");

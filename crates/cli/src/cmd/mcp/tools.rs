@@ -508,10 +508,11 @@ mod tests {
     use super::*;
 
     /// Requests that no tool makes, with the reason.
-    const WITHOUT_TOOL: [(&str, &str); 7] = [
+    const WITHOUT_TOOL: [(&str, &str); 8] = [
         ("AccountChange", "accounts are the operator's"),
         ("AccountRequest", "accounts are the operator's"),
         ("InvitationAcceptance", "a password is for the portal"),
+        ("InvitationCheck", "a password is for the portal"),
         ("KeyRequest", "a key makes no keys"),
         ("PasswordChange", "a password is for the portal"),
         ("SignIn", "a password is for the portal"),
