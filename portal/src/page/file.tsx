@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { sentence } from "../api/words.ts";
 import { chainsIn, type Choice, choicesOf, nameOf } from "../part/chains.ts";
-import { useOf } from "../part/files.ts";
+import { isUnregistered, titleOf, UNREGISTERED, useOf } from "../part/files.ts";
 import { Failure, Notice, Unreadable } from "../part/notice.tsx";
 import { bytes, moment, number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
@@ -24,10 +24,10 @@ export default function FilePage({ given: { file_id }, search }: PageProps<"file
   const chains = chainsIn(search.get("chain_id"));
   const keep = (names: readonly string[]) => goInstead(address("file", { file_id, ...namesIn(names) }));
   return <div className="stack">
-    <title>{`${file.name} · molbox`}</title>
+    <title>{`${titleOf(file)} · molbox`}</title>
     <div className="spread">
       <div>
-        <h1>{file.name}</h1>
+        <h1>{titleOf(file)}</h1>
         <span className="mono quiet">{file.file_id}</span>
       </div>
       <div className="row">
@@ -38,7 +38,8 @@ export default function FilePage({ given: { file_id }, search }: PageProps<"file
     </div>
     <div className="columns">
       <div className="stack">
-        {file.type === "trajectory" && file.status === "ready" ? <FileTrajectory file={file} /> : <FileStructure file={file} chains={chains} />}
+        {isUnregistered(file) ? <Notice kind="waiting"><p>{UNREGISTERED}</p></Notice>
+          : file.type === "trajectory" && file.status === "ready" ? <FileTrajectory file={file} /> : <FileStructure file={file} chains={chains} />}
         {file.status === "ready" && file.format !== "xml" && <Contents file_id={file_id} kept={chains} onKept={keep} />}
       </div>
       <section className="panel stack">
@@ -48,7 +49,7 @@ export default function FilePage({ given: { file_id }, search }: PageProps<"file
           <dt>format</dt><dd>{file.format}</dd>
           {file.size_bytes !== undefined && <><dt>size</dt><dd>{bytes(file.size_bytes)}</dd></>}
           {file.pdb_id !== undefined && <><dt>entry</dt><dd>{file.pdb_id}</dd></>}
-          <dt>registered</dt><dd><When at={file.created_at} isExact /></dd>
+          <dt>{isUnregistered(file) ? "began" : "registered"}</dt><dd><When at={file.created_at} isExact /></dd>
           {file.sha256 !== undefined && <><dt>SHA-256</dt><dd className="mono">{file.sha256}</dd></>}
         </dl>
         {file.warnings?.map(({ message }, i) => <Notice key={i} kind="waiting"><p>{sentence(message)}</p></Notice>)}

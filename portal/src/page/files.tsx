@@ -8,7 +8,7 @@ import { later } from "../api/later.ts";
 import { EXTENSIONS, stemOf, Unfit } from "../api/upload.ts";
 import { sentence } from "../api/words.ts";
 import { Deletion } from "../part/deletion.tsx";
-import { useOf } from "../part/files.ts";
+import { isUnregistered, titleOf, UNREGISTERED, useOf } from "../part/files.ts";
 import { useOnce } from "../part/mutation.ts";
 import { Failure } from "../part/notice.tsx";
 import { bytes, percent } from "../part/number.ts";
@@ -177,8 +177,8 @@ function FileTable({ sending }: { sending: Sending }) {
       </thead>
       <tbody>{items.map((file) => <tr key={file.file_id}>
         <td>
-          <a href={address("file", { file_id: file.file_id })}>{isUnregistered(file) ? "Unfinished upload" : file.name}</a>
-          {isUnregistered(file) && <div className="small quiet">It was not registered. It is gone an hour after it began, or once it is deleted.</div>}
+          <a href={address("file", { file_id: file.file_id })}>{titleOf(file)}</a>
+          {isUnregistered(file) && <div className="small quiet">{UNREGISTERED}</div>}
           {file.status !== "ready" && <div className="small only-narrow"><Status status={file.status} /></div>}
           {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{sentence(message)}</div>)}
         </td>
@@ -195,17 +195,12 @@ function FileTable({ sending }: { sending: Sending }) {
   </>;
 }
 
-/** What has been sent, or was to be, and has no name yet. */
-function isUnregistered({ status, name, file_id }: FileRecord): boolean {
-  return status === "pending" && name === file_id;
-}
-
 function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => void }) {
   const use = useOf(file);
   return <span className="end">
     {use && <a href={address("system_new", use.given)}>{use.name}</a>}
     {file.status === "ready" && <a href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
-    <button className="plain danger" aria-label={`Delete ${isUnregistered(file) ? "unfinished upload" : file.name}`} onClick={onDelete}>Delete…</button>
+    <button className="plain danger" aria-label={`Delete ${titleOf(file)}`} onClick={onDelete}>Delete…</button>
   </span>;
 }
 
@@ -218,5 +213,7 @@ function Delete({ file, onClose }: { file: FileRecord; onClose: () => void }) {
       onClose();
     },
   });
-  return <Deletion what={file.name} loss="The file is gone for good. What was built of it stays." remove={remove} onClose={onClose} />;
+  const loss = isUnregistered(file) ? "Nothing was made of it, and what still sends it is refused."
+    : "The file is gone for good. What was built of it stays.";
+  return <Deletion what={titleOf(file)} loss={loss} remove={remove} onClose={onClose} />;
 }

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { minuteOf } from "./when.tsx";
 
 /** What a system is built of, and what another program has built. */
 const BUILDABLE = ["structure", "protein", "topology"];
@@ -27,3 +28,16 @@ export function useFiles(): { named: (...types: string[]) => string[] } {
     named: (...types) => (data?.items ?? []).filter(({ type }) => types.includes(type)).map(({ name }) => name),
   };
 }
+
+/** Whether a file was sent, or was to be, and has no name yet. */
+export function isUnregistered({ status, name, file_id }: Schemas["FileRecord"]): boolean {
+  return status === "pending" && name === file_id;
+}
+
+/** What a file is called; one without a name by when it was begun. */
+export function titleOf(file: Schemas["FileRecord"]): string {
+  return isUnregistered(file) ? `Unfinished upload of ${minuteOf(file.created_at)}` : file.name;
+}
+
+/** What there is to know of a file without a name: this window sends it no more. */
+export const UNREGISTERED = "It was interrupted, or another window or program still sends it. It is removed by itself an hour after it began.";

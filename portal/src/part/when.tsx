@@ -17,6 +17,11 @@ export function When({ at, isAhead = false, isExact = false }: { at: string; isA
   return <time dateTime={at} title={exact.format(then)}>{wordsOf(then, now)}</time>;
 }
 
+/** A time to the minute, as part of a name. */
+export function minuteOf(at: string): string {
+  return date.format(new Date(at));
+}
+
 function isRecent(then: Date, now: number): boolean {
   return Math.abs(then.getTime() - now) < 1000 * DAY_S;
 }
