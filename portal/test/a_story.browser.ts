@@ -314,6 +314,9 @@ test("a chart is saved under the name of its job, and as wide as the paper", asy
   const widths = await page.locator("figure.chart").evaluateAll((all) => all.map((it) => [it.clientWidth, it.querySelector("canvas")?.clientWidth ?? 0] as const));
   assert.ok(widths.length > 0);
   for (const [figure, drawn] of widths) assert.ok(Math.abs(figure - drawn) <= 2, `${drawn} of ${figure} px`);
+  assert.ok(await page.getByText("Click one").isHidden(), "paper cannot be clicked at");
+  const chosen = await page.getByLabel("Frames of").evaluate((it) => getComputedStyle(it).borderStyle);
+  assert.equal(chosen, "none", "it is told as text which frame is in the picture");
   if (process.env["SHOTS"]) await page.screenshot({ path: path.join(process.env["SHOTS"], "job-print.png"), fullPage: true });
   await page.emulateMedia({ media: "screen" });
   const times = panel(/^Parameters$/).locator("dt:text-is('submitted') + dd time");
@@ -446,10 +449,10 @@ test("a portfolio has a margin, and nothing of it is kept", async () => {
   assert.ok(await totals.evaluate((it) => it.getBoundingClientRect().bottom < innerHeight), "without scrolling");
   await browser.check("margin");
   await portfolio.fill("ticker,type,quantity\nXEQ1,long,200\n");
-  await page.getByRole("heading", { name: "Totals before your change" }).waitFor();
+  await page.getByRole("heading", { name: "Totals in USD, before your change" }).waitFor();
   await browser.check("margin_before");
   await portfolio.fill("ticker,type,quantity\nXEQ1,long,2\nXEQ1,short,1\n");
-  await page.getByRole("heading", { name: "Totals in" }).waitFor();
+  await page.getByRole("heading", { name: "Totals in USD", exact: true }).waitFor();
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("heading", { name: "Jobs" }).waitFor();
   await page.getByRole("link", { name: "Margin" }).click();
@@ -487,6 +490,9 @@ test("a key works until it is revoked", async () => {
   await dialog.getByRole("button", { name: "I have it" }).click();
   await page.getByRole("row", { name: "laptop" }).waitFor();
   assert.ok(!(await page.content()).includes(key), "it is shown once");
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole("row", { name: "laptop" }).getByText("expires").filter({ visible: true }).waitFor();
+  await page.setViewportSize({ width: 1280, height: 900 });
   await browser.check("account");
 
   await page.getByRole("button", { name: "Revoke laptop" }).click();

@@ -64,6 +64,8 @@ test("a range without an end is told without one, and a sentence begins as one",
   const range = { loc: [], msg: "must be from 1 to 9007199254740992, is 0", type: "value_error" };
   assert.equal(inWords(range), "must be at least 1, is 0");
   assert.equal(sentence("the account has 3 tasks"), "The account has 3 tasks");
+  assert.equal(sentence("sound, 1 account"), "Sound, 1 account");
+  assert.equal(sentence("after 20 steps net forces remain"), "After 20 steps net forces remain");
   for (const name of ["box_id: is wrong", "pH 99 is too high", "protein: is missing", "file.pdb has no atom", "broken cannot be taken as pdb", "molboxd is not there"]) {
     assert.equal(sentence(name), name);
   }

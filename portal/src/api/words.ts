@@ -14,8 +14,8 @@ export function inWords({ type, msg, ctx }: Violation): string {
 }
 
 /** What messages begin with that is no name: names stay as they were given. */
-const WORDS = ["a", "an", "another", "at", "both", "cannot", "each", "every", "expected", "field", "give", "has", "in", "is", "it", "must",
-  "needed", "no", "none", "not", "of", "one", "only", "selects", "some", "the", "there", "they", "this", "too", "what", "without"];
+const WORDS = ["a", "after", "an", "another", "at", "both", "built", "cannot", "each", "every", "expected", "field", "give", "has", "in", "is", "it", "must",
+  "needed", "no", "none", "not", "of", "one", "only", "selects", "some", "sound", "the", "there", "they", "this", "too", "what", "without"];
 
 /** A message that begins a sentence does so with a capital. */
 export function sentence(message: string): string {

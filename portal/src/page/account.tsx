@@ -84,7 +84,7 @@ function Usage() {
       <Used label="Tasks that wait or run" {...usage.data.open_tasks} words={number} />
       <Used label="Files" {...usage.data.files} words={number} />
       <Used label="Space of files and results" {...usage.data.bytes} words={bytes} />
-      {usage.data.hours && <Used label={`Hours that tasks had slots, of ${usage.data.hours.days} days`} {...usage.data.hours} words={hours} />}
+      {usage.data.hours && <Used label={`Hours that tasks ran, in ${usage.data.hours.days} days`} {...usage.data.hours} words={hours} />}
     </>}
   </section>;
 }

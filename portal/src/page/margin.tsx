@@ -200,7 +200,7 @@ function Result({ report, asked, isOld }: ResultProps) {
     </p></Notice>}
     <section className="panel stack">
       <div className="spread">
-        <h2>{isOld ? "Totals before your change" : "Totals"}{currency === undefined ? "" : ` in ${currency}`}</h2>
+        <h2>Totals{currency === undefined ? "" : ` in ${currency}`}{isOld && ", before your change"}</h2>
         <button type="button" onClick={() => void csv()}>CSV</button>
       </div>
       {error && <Failure error={error} />}

@@ -77,7 +77,7 @@ export function Accounts() {
 
 function stateOf({ disabled_at, has_password, invited_until }: Account): ReactNode {
   if (disabled_at !== undefined) return <span className="bad">disabled</span>;
-  if (invited_until !== undefined) return <>invited, until <When at={invited_until} /></>;
+  if (invited_until !== undefined) return <>invited, link ends <When at={invited_until} /></>;
   return has_password ? "can sign in" : <span className="quiet">keys alone</span>;
 }
 
@@ -223,7 +223,7 @@ function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
         help="0 is any number; nothing is what the service allows everybody." wrong={wrong.open_tasks ?? refused.open_tasks} />
       <Input label="Space of files and results, GB" name="bytes" inputMode="decimal" placeholder="the service's"
         defaultValue={held === undefined ? undefined : held / BYTES_IN_GB} wrong={wrong.bytes ?? refused.bytes} />
-      <Input label={`Hours that its tasks may have slots, in ${of.usage.hours?.days ?? 30} days`} name="hours" inputMode="numeric" placeholder="the service's"
+      <Input label={`Hours that its tasks may run, in ${of.usage.hours?.days ?? 30} days`} name="hours" inputMode="numeric" placeholder="the service's"
         defaultValue={hours} wrong={wrong.hours ?? refused.hours} />
       {change.error && !isPlaced && <Failure error={change.error} />}
       <div className="end">

@@ -34,7 +34,8 @@ export function Keys() {
         <th scope="col"><span className="unseen">What can be done</span></th>
       </tr></thead>
       <tbody>{keys.data.keys.map((key) => <tr key={key.key_id}>
-        <th scope="row">{key.name}</th>
+        <th scope="row">{key.name}{key.expires_at !== undefined
+          && <div className="small only-narrow quiet">expires <When at={key.expires_at} /></div>}</th>
         <td className="mono wide">{key.key_id}…</td>
         <td className="wide"><When at={key.created_at} /></td>
         <td className="wide">{key.expires_at === undefined ? "never" : <When at={key.expires_at} />}</td>

@@ -42,7 +42,7 @@ export function Queue() {
         <th scope="col"><span className="unseen">What can be done</span></th>
       </tr></thead>
       <tbody>{queue.data.items.map((entry) => <tr key={entry.task_id}>
-        <th scope="row">{entry.account}</th>
+        <th scope="row">{entry.account}<div className="small only-narrow quiet">{entry.kind}, <When at={entry.created_at} /></div></th>
         <td className="wide">{entry.kind} <code>{entry.task_id}</code></td>
         <td><StatusCell status={entry.status} queue={entry.queue} isCancelling={entry.is_cancelled} />
           {" "}<span className="small quiet">{progressOf(entry)}</span></td>

@@ -186,7 +186,8 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
     {!error && shown && <div className="spread">
       <p role="status" className="quiet">{picked
         ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {picked.atom}{mask !== "" && <>: <code>{mask}</code></>}</>
-        : `${number(shown.atoms)} atoms. ${hasMasks ? "Click one for its mask, with shift for more." : "Click one to learn its name."}`}</p>
+        : <>{number(shown.atoms)} atoms.
+          <span className="on-screen"> Click one {hasMasks ? "for its mask, with shift for more" : "to learn its name"}.</span></>}</p>
       <div className="row">
         {hasMasks && <select className="short" aria-label="What a click picks" value={grain}
           onChange={(event) => setGrain(GRAINS.find((known) => known === event.target.value) ?? "atom")}>
