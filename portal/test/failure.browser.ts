@@ -140,8 +140,8 @@ test("what is refused for its name goes with its window", async () => {
 });
 
 test("a file without an atom is said to have none by the viewer, too", async () => {
-  await page.locator("input[type=file]").setInputFiles({ name: "page.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from("<html></html>") });
-  const row = page.getByRole("listitem").filter({ hasText: "page.pdb" });
+  await page.locator("input[type=file]").setInputFiles({ name: "none.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from("REMARK   4\nEND\n") });
+  const row = page.getByRole("listitem").filter({ hasText: "none.pdb" });
   await row.getByRole("alert").getByText(/no atom/).waitFor();
   // Mol* reports it there.
   browser.expect(/Cannot read properties/);
