@@ -390,3 +390,19 @@ fn announce(app: &App, operators: Option<&TcpListener>) -> Result<Addresses> {
         .with_context(|| format!("write {}", path.display()))?;
     Ok(addresses)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::origin_at;
+
+    #[test]
+    fn all_addresses_together_are_announced_as_this_machine_s_own() {
+        for (listened, origin) in [
+            ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+            ("[::]:8080", "http://[::1]:8080"),
+            ("192.0.2.7:80", "http://192.0.2.7:80"),
+        ] {
+            assert_eq!(origin_at(listened.parse().unwrap()), origin);
+        }
+    }
+}
