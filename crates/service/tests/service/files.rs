@@ -251,6 +251,8 @@ async fn a_registration_says_what_is_wrong_with_it() {
     let error = molbox.upload(write("bad.pdb", &format!("REMARK\n{bad}"))).await.unwrap_err();
     assert!(error.to_string().contains("line 2: expected a coordinate, found `xx.xxx`"), "{error}");
     let error = molbox.upload(write("empty.pdb", "")).await.unwrap_err();
+    assert!(error.to_string().contains("it is empty"), "{error}");
+    let error = molbox.upload(write("remark.pdb", "REMARK\nEND\n")).await.unwrap_err();
     assert!(error.to_string().contains("no atom"), "{error}");
     let error = molbox.upload(write("binary.pdb", "ATOM\0\0")).await.unwrap_err();
     assert!(error.to_string().contains("line 1: it is not text"), "{error}");
