@@ -129,8 +129,9 @@ def test_a_run_is_estimated_as_it_is_called(tmp_path: Path) -> None:
         # 10 and 20 ps of equilibration, 10 of production, in steps of 4 fs.
         assert estimate.steps == 10_000
         assert estimate.atoms == pytest.approx(9000, rel=0.1)
-        # What was uploaded for it is what a run, or the next upload, finds.
-        (file,) = client.files(name="estimated")
+        # What was uploaded for it is gone again.
+        assert not [file for file in client.files() if file.name.startswith("estimated")]
+        file = client.upload(path)
         assert client.upload(path).id == file.id
         path.write_bytes(path.read_bytes() + b"REMARK\n")
         with pytest.raises(
