@@ -227,7 +227,7 @@ fn laid_out(tools: &Tools, dist: &Path, glibc: Option<&str>) -> Result<PathBuf> 
     let man = root_folder.join("usr/share/man/man1");
     quiet(Command::new(&molbox).arg("man").arg(&man))?;
     for page in fs::read_dir(&man)? {
-        quiet(Command::new("gzip").args(["--no-name", "-9"]).arg(page?.path()))?;
+        gzip(&page?.path())?;
     }
     for (shell, file) in [("bash", "molbox.bash"), ("zsh", "_molbox"), ("fish", "molbox.fish")] {
         let text = output(Command::new(&molbox).args(["completions", shell]))?;
@@ -240,14 +240,25 @@ fn laid_out(tools: &Tools, dist: &Path, glibc: Option<&str>) -> Result<PathBuf> 
     fs::write(root_folder.join("molbox.toml"), output(&mut config)?)?;
     // Where Debian has programs; the page that shows the unit has them in /usr/local/bin.
     fs::copy(root().join("packaging/molbox.service"), root_folder.join("molbox.service"))?;
-    let licenses =
-        ["LICENSE-MIT", "LICENSE-APACHE"].map(|name| fs::read_to_string(root().join(name)));
-    let [mit, apache] = licenses;
+    let mit = fs::read_to_string(root().join("LICENSE-MIT"))?;
     fs::write(
         root_folder.join("copyright"),
-        format!("MIT or Apache-2.0.\n\n{}\n{}\n{}", mit?, apache?, notices()?),
+        // Debian has the text of the other licence on every machine, and wants no copy of it.
+        format!(
+            "molbox is licensed under the MIT license or the Apache License 2.0, as you like.\n\n\
+             {mit}\nThe Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.\n\n\
+             The licenses of what is built in are in {NOTICES}.gz beside this file.\n"
+        ),
     )?;
+    let of_others = root_folder.join(NOTICES);
+    fs::write(&of_others, notices()?)?;
+    gzip(&of_others)?;
     Ok(root_folder)
+}
+
+/// Packs a file, in its place.
+fn gzip(file: &Path) -> Result<()> {
+    quiet(Command::new("gzip").args(["--no-name", "--force", "-9"]).arg(file))
 }
 
 /// Takes a program out of the one of these wheels that has it.
@@ -305,9 +316,7 @@ fn debian(tools: &Tools, root_folder: &Path, dist: &Path) -> Result<()> {
              -- The molbox authors <molbox@example.org>  {date}\n"
         );
         fs::write(root_folder.join("changelog.Debian"), changelog)?;
-        let mut gzip = Command::new("gzip");
-        gzip.args(["--no-name", "--force", "-9"]).arg(root_folder.join("changelog.Debian"));
-        quiet(&mut gzip)?;
+        gzip(&root_folder.join("changelog.Debian"))?;
         let mut nfpm = tools.command("nfpm");
         nfpm.args(["package", "--packager", "deb", "--config"]);
         nfpm.arg(packaging_config(root_folder, name)?).arg("--target").arg(dist);
