@@ -91,7 +91,8 @@ def document() -> dict[str, Any]:
         both["paths"] |= one["paths"]
         for kind, items in one["components"].items():
             both["components"].setdefault(kind, {}).update(items)
-        both["openapi"], both["info"] = one["openapi"], one["info"]
+        for part in ("openapi", "info", "security"):
+            both[part] = one[part]
     return both
 
 
@@ -101,6 +102,13 @@ def operations(doc: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for value in path.values():
             if isinstance(value, dict) and "responses" in value:
                 yield value
+
+
+def called_with_keys(doc: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Operations of the client; those of sessions are the portal's."""
+    for operation in operations(doc):
+        if any("ApiKey" in way for way in operation.get("security", doc["security"])):
+            yield operation
 
 
 def reached(doc: dict[str, Any], start: object) -> set[str]:
@@ -322,14 +330,17 @@ def blocking(source: str) -> str:
     body = source.split('"""\n', 1)[1]
     for pattern, replacement in BLOCKING:
         body = re.sub(pattern, replacement, body)
+    # They stand where somebody edits; a wheel has no room for both.
+    body = re.sub(r"^ *#.*\n", "", body, flags=re.MULTILINE)
     return HEADER.format(source="_async.py") + body
 
 
 def generated() -> dict[Path, str]:
     """Every file of the package that is generated, with its text."""
     doc = document()
-    asked = reached(doc, [operation.get("requestBody", {}) for operation in operations(doc)])
-    answered = reached(doc, [operation["responses"] for operation in operations(doc)])
+    called = list(called_with_keys(doc))
+    asked = reached(doc, [operation.get("requestBody", {}) for operation in called])
+    answered = reached(doc, [operation["responses"] for operation in called])
     return {
         PACKAGE / "_requests.py": models(doc, asked, strict, "--extra-fields=forbid"),
         PACKAGE / "_records.py": models(doc, answered, lenient),

@@ -16,34 +16,6 @@ class Field(TypedDict, total=False):
 
 
 FIELDS: dict[str, dict[str, Field]] = {
-    "AccountChange": {
-        "role": {
-            "spellings": [
-                "user",
-                "admin"
-            ]
-        },
-        "disabled": {},
-        "limits": {
-            "object": "AccountLimits"
-        }
-    },
-    "AccountLimits": {
-        "open_tasks": {},
-        "bytes": {},
-        "hours": {
-            "unit": "h"
-        }
-    },
-    "AccountRequest": {
-        "account": {},
-        "role": {
-            "spellings": [
-                "user",
-                "admin"
-            ]
-        }
-    },
     "AnalysisRequest": {
         "downsample_frames": {},
         "distance_masks": {},
@@ -232,13 +204,6 @@ FIELDS: dict[str, dict[str, Field]] = {
         "stressStartDate": {},
         "stressEndDate": {}
     },
-    "InvitationAcceptance": {
-        "token": {},
-        "password": {}
-    },
-    "InvitationCheck": {
-        "token": {}
-    },
     "JobCreateParams": {
         "box_id": {
             "kind": "system"
@@ -292,10 +257,6 @@ FIELDS: dict[str, dict[str, Field]] = {
             "unit": "ns"
         }
     },
-    "KeyRequest": {
-        "name": {},
-        "days": {}
-    },
     "MarginJobRequest": {
         "marginDate": {},
         "numScenarios": {},
@@ -338,10 +299,6 @@ FIELDS: dict[str, dict[str, Field]] = {
             ]
         }
     },
-    "PasswordChange": {
-        "password": {},
-        "new_password": {}
-    },
     "Portfolio": {
         "futures": {
             "object": "FuturesPosition"
@@ -365,10 +322,6 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "NVT"
             ]
         }
-    },
-    "SignIn": {
-        "account": {},
-        "password": {}
     },
     "SystemBuildRequest": {
         "box_name": {},

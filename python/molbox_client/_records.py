@@ -310,36 +310,6 @@ class AnalysisTable(BaseModel):
     """
 
 
-class ApiKeySummary(BaseModel):
-    """
-    An API key, without its secret.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    key_id: str
-    """
-    Public identifier of the key, which is a part of it.
-    """
-    name: str
-    """
-    What it is for.
-    """
-    created_at: str
-    """
-    When it was made, RFC 3339 in UTC.
-    """
-    expires_at: str | None = None
-    """
-    When it expires, RFC 3339 in UTC; absent when it does not.
-    """
-    last_used_at: str | None = None
-    """
-    When it was last used, RFC 3339 in UTC, a minute late at most; absent when it never was.
-    """
-
-
 class ChainContents(BaseModel):
     """
     What stands under one identifier of a chain, which may be in several places of the file.
@@ -440,20 +410,6 @@ class CheckedForce(BaseModel):
     """
 
 
-class Document(BaseModel):
-    """
-    An OpenAPI document.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    openapi: str
-    """
-    Version of the OpenAPI specification that the document follows.
-    """
-
-
 class Energies(BaseModel):
     """
     Instantaneous values of a simulation, as last logged.
@@ -523,24 +479,6 @@ class EquilibrationSettings(BaseModel):
     """
 
 
-class HeldBytes(BaseModel):
-    """
-    What an account holds.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    account: str
-    """
-    Name of the account.
-    """
-    bytes: int
-    """
-    Files, results, and what open jobs may come to write, in bytes.
-    """
-
-
 class Heterogen(BaseModel):
     """
     Residues of one name that are neither water nor standard.
@@ -590,46 +528,6 @@ class Hold(BaseModel):
     since: str
     """
     Since when, RFC 3339 in UTC.
-    """
-
-
-class Invitation(BaseModel):
-    """
-    An invitation that was made.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    account: str
-    """
-    Name of the account.
-    """
-    link: str
-    """
-    Where a browser chooses the password. It is shown this once.
-    """
-    token: str
-    """
-    The part of the link after `#`.
-    """
-    expires_at: str
-    """
-    When it expires, RFC 3339 in UTC.
-    """
-
-
-class KeyList(BaseModel):
-    """
-    The API keys of an account.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    keys: list[ApiKeySummary]
-    """
-    Oldest first.
     """
 
 
@@ -843,76 +741,6 @@ class MissingResidues(BaseModel):
     """
 
 
-class NewKey(BaseModel):
-    """
-    An API key that was made.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    key: str
-    """
-    The key itself, for `x-api-key`. It is shown this once.
-    """
-    key_id: str
-    """
-    Public identifier of the key, which is a part of it.
-    """
-    name: str
-    """
-    What it is for.
-    """
-    created_at: str
-    """
-    When it was made, RFC 3339 in UTC.
-    """
-    expires_at: str | None = None
-    """
-    When it expires, RFC 3339 in UTC; absent when it does not.
-    """
-
-
-class OpenInvitation(BaseModel):
-    """
-    An invitation that can be accepted.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    account: str
-    """
-    Name of the account whose password is chosen.
-    """
-    expires_at: str
-    """
-    When it expires, RFC 3339 in UTC.
-    """
-
-
-class OwnLimits(BaseModel):
-    """
-    The limits of an account's own, in place of the service's.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    open_tasks: int | None = None
-    """
-    Tasks that it may have queued or running at a time, 0 for any number; absent when that is the service's.
-    """
-    bytes: int | None = None
-    """
-    Most that it may hold, in bytes, 0 for any number; absent when that is the service's.
-    """
-    hours: int | None = None
-    """
-    Time that its tasks may have slots before nothing more is queued, in h, 0 for any time; absent when that is the service's.
-    """
-
-
 class ProductionSettings(BaseModel):
     """
     The production stage of a job, in its record.
@@ -1005,24 +833,6 @@ class QueuePlace(BaseModel):
     """
 
 
-class QueueProgress(BaseModel):
-    """
-    How far a task has come that runs.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    fraction: float
-    """
-    Part of the task that is done, from 0 to 1.
-    """
-    eta_seconds: float | None = None
-    """
-    Expected time to its end, in seconds (s); absent when that is not known.
-    """
-
-
 class ResidueName(BaseModel):
     """
     How the author of a structure calls a residue.
@@ -1106,208 +916,6 @@ class SeriesColumn(BaseModel):
     values: list[float]
     """
     The values, in the order of their steps.
-    """
-
-
-class ServiceDisk(BaseModel):
-    """
-    The disk of the data folder.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    total_bytes: int
-    """
-    Its size, in bytes.
-    """
-    free_bytes: int
-    """
-    What is free, in bytes.
-    """
-    kept_free_bytes: int
-    """
-    With less than this free nothing new is accepted, in bytes.
-    """
-    accounts: list[HeldBytes]
-    """
-    What accounts hold, the one that holds most first, the first 100.
-    """
-
-
-class ServiceFinding(BaseModel):
-    """
-    Something that was examined.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    about: str
-    """
-    What it is about, for example `sandbox`.
-    """
-    state: str
-    """
-    `ok`, `weak` when it works with less protection than it could have, or `broken`.
-    """
-    message: str
-    """
-    What was found, and what to do about it.
-    """
-
-
-class ServiceGpu(BaseModel):
-    """
-    A GPU that workers may use.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    index: int
-    """
-    Index of the GPU.
-    """
-    is_held: bool
-    """
-    Whether it is not used because it does not work.
-    """
-
-
-class ServiceMemory(BaseModel):
-    """
-    Memory of the machine.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    total_bytes: int
-    """
-    All of it, in bytes.
-    """
-    available_bytes: int
-    """
-    What programs can have, in bytes.
-    """
-
-
-class Session(BaseModel):
-    """
-    The session of a browser that has signed in.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    session_id: str
-    """
-    Identifier of the session; no secret.
-    """
-    account: str
-    """
-    Name of the account.
-    """
-    role: str
-    """
-    `user`, or `admin`, who manages accounts.
-    """
-    created_at: str
-    """
-    When it was signed in, RFC 3339 in UTC.
-    """
-    expires_at: str
-    """
-    When the session ends if it is not used any more, RFC 3339 in UTC.
-    """
-
-
-class SessionSummary(BaseModel):
-    """
-    A session of an account.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    session_id: str
-    """
-    Identifier of the session; no secret.
-    """
-    is_current: bool
-    """
-    Whether the request is made with it.
-    """
-    browser: str
-    """
-    What the browser said it is when it signed in, in its `User-Agent`.
-    """
-    address: str | None = None
-    """
-    From where it signed in, as far as that is known.
-    """
-    created_at: str
-    """
-    When it was signed in, RFC 3339 in UTC.
-    """
-    seen_at: str
-    """
-    When it was last used, RFC 3339 in UTC, a minute late at most.
-    """
-    expires_at: str
-    """
-    When the session ends if it is not used any more, RFC 3339 in UTC.
-    """
-
-
-class SignInWays(BaseModel):
-    """
-    How people sign in.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    password: bool
-    """
-    Whether with a password.
-    """
-    oidc_label: str | None = None
-    """
-    What the button says that signs in by the service's identity provider (OpenID Connect), at `/session/oidc`.
-    Without it there is none.
-
-    """
-    version: str
-    """
-    Version of the service.
-    """
-    stage: str
-    """
-    Deployment stage, the last segment of the base address.
-    """
-
-
-class SlotUse(BaseModel):
-    """
-    Places for tasks of a kind, and who wants them.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    slots: int
-    """
-    How many run at a time.
-    """
-    running: int
-    """
-    Tasks that run.
-    """
-    queued: int
-    """
-    Tasks that wait.
     """
 
 
@@ -1881,28 +1489,6 @@ class HTTPValidationError(BaseModel):
     """
 
 
-class Health(BaseModel):
-    """
-    The state of the service.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    status: str
-    """
-    `ok`, or `held` when queued tasks are not started.
-    """
-    version: str
-    """
-    Version of the service.
-    """
-    held: list[Hold] | None = None
-    """
-    What holds queued tasks back; empty or absent when nothing does.
-    """
-
-
 class JobSeries(BaseModel):
     """
     What a stage of a job has logged.
@@ -2108,131 +1694,6 @@ class Notice(BaseModel):
     residues: list[ResidueName] | None = None
     """
     Residues of the structure that it is about, at most 100; absent when it is about none.
-    """
-
-
-class QueueEntry(BaseModel):
-    """
-    A task that is queued or runs, without what it is.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    task_id: str
-    """
-    Identifier of the system, job or analysis.
-    """
-    account: str
-    """
-    Name of the account that it belongs to.
-    """
-    kind: str
-    """
-    `system`, `job` or `analysis`.
-    """
-    status: str
-    """
-    `queued` or `running`; in the answer to its cancellation also how it has ended.
-    """
-    is_cancelled: bool
-    """
-    Whether it has been cancelled, and ends as soon as its attempt does.
-    """
-    created_at: str
-    """
-    When it was submitted, RFC 3339 in UTC.
-    """
-    started_at: str | None = None
-    """
-    When it was first started, RFC 3339 in UTC; absent when it never was.
-    """
-    progress: QueueProgress | None = None
-    queue: QueuePlace | None = None
-
-
-class QueuePage(BaseModel):
-    """
-    A page of tasks, the one submitted last first.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    items: list[QueueEntry]
-    """
-    The tasks of this page.
-    """
-    next_page: str | None = None
-    """
-    The `page_token` of the page after this; null or absent on the last page.
-    """
-
-
-class ServiceSlots(BaseModel):
-    """
-    Where tasks run.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    workers: SlotUse
-    analyses: SlotUse
-
-
-class ServiceView(BaseModel):
-    """
-    What the service runs on and is short of.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    version: str
-    """
-    Version of the service.
-    """
-    stage: str
-    """
-    Deployment stage, the last segment of the base address.
-    """
-    slots: ServiceSlots
-    cpus: int
-    """
-    CPU cores that workers share.
-    """
-    gpus: list[ServiceGpu]
-    """
-    GPUs that workers may use.
-    """
-    memory: ServiceMemory | None = None
-    disk: ServiceDisk
-    held: list[Hold]
-    """
-    What is not started, and why.
-    """
-    examined_at: str
-    """
-    When the findings were made, RFC 3339 in UTC.
-    """
-    findings: list[ServiceFinding]
-    """
-    What `molboxd doctor` finds.
-    """
-
-
-class SessionList(BaseModel):
-    """
-    The sessions of an account.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    sessions: list[SessionSummary]
-    """
-    Oldest first.
     """
 
 
@@ -2569,42 +2030,6 @@ class JobRecord(BaseModel):
     held: Hold | None = None
 
 
-class ManagedAccount(BaseModel):
-    """
-    An account, as administrators see it.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    account: str
-    """
-    Name of the account.
-    """
-    role: str
-    """
-    `user`, or `admin`, who manages accounts.
-    """
-    created_at: str
-    """
-    When it was made, RFC 3339 in UTC.
-    """
-    disabled_at: str | None = None
-    """
-    When it was disabled, RFC 3339 in UTC; absent when it is not.
-    """
-    has_password: bool
-    """
-    Whether its owner has chosen a password, and can sign in.
-    """
-    invited_until: str | None = None
-    """
-    When the invitation that is open expires, RFC 3339 in UTC; absent when there is none.
-    """
-    usage: Usage
-    limits: OwnLimits
-
-
 class MarginReports(BaseModel):
     """
     Margins of several portfolios.
@@ -2630,24 +2055,6 @@ class SystemPage(BaseModel):
     items: list[SystemRecord]
     """
     The systems of this page.
-    """
-    next_page: str | None = None
-    """
-    The `page_token` of the page after this; null or absent on the last page.
-    """
-
-
-class AccountPage(BaseModel):
-    """
-    A page of accounts, newest first.
-    """
-
-    model_config = ConfigDict(
-        extra="allow",
-    )
-    items: list[ManagedAccount]
-    """
-    The accounts of this page.
     """
     next_page: str | None = None
     """

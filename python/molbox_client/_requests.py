@@ -7,28 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 
-class AccountLimits(BaseModel):
-    """
-    All limits of an account's own, in place of those that it had; one that is left out is that of the service.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    open_tasks: Annotated[int | None, Field(ge=0, le=1000000)] = None
-    """
-    Tasks that it may have queued or running at a time, 0 to 1000000; 0 for any number. Default: `limits.open_tasks` of the configuration.
-    """
-    bytes: Annotated[int | None, Field(ge=0, le=1000000000000000)] = None
-    """
-    Most that it may hold, in bytes, 0 to 1000000000000000; 0 for any number. Default: `limits.account_bytes` of the configuration.
-    """
-    hours: Annotated[int | None, Field(ge=0, le=100000000)] = None
-    """
-    Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued, in h, 0 to 100000000; 0 for any time. Default: `limits.account_hours` of the configuration.
-    """
-
-
 class RmsdMask(RootModel[list[str]]):
     root: Annotated[list[str], Field(min_length=1)]
     """
@@ -379,24 +357,6 @@ class JobExtension(BaseModel):
     """
 
 
-class KeyRequest(BaseModel):
-    """
-    An API key to be made.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    name: Annotated[str, Field(max_length=100, min_length=1)]
-    """
-    What a key is for.
-    """
-    days: Annotated[int | None, Field(ge=1, le=3650)] = None
-    """
-    When the key expires, in days from now, 1 to 3650. Default: never.
-    """
-
-
 class NamedPortfolio(BaseModel):
     """
     One of several portfolios.
@@ -468,24 +428,6 @@ class ProductionParams(BaseModel):
     type: Literal["NPT", "NVT"] | None = None
     """
     Ensemble type. Default: NPT.
-    """
-
-
-class SignIn(BaseModel):
-    """
-    An account, and what proves that it is one's own.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    account: Annotated[str, Field(max_length=200, min_length=1)]
-    """
-    Name of an account.
-    """
-    password: Annotated[str, Field(max_length=200)]
-    """
-    What is given as a password.
     """
 
 
@@ -602,50 +544,6 @@ class SystemBuildRequest(BaseModel):
     """
 
 
-class AccountChange(BaseModel):
-    """
-    What is to change of an account; what is left out stays.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    role: Literal["user", "admin"] | None = None
-    """
-    `user`, or `admin`, who manages accounts.
-    """
-    disabled: bool | None = None
-    """
-    Whether the account is disabled. Default: as it is.
-    """
-    limits: AccountLimits | None = None
-
-
-class AccountRequest(BaseModel):
-    """
-    An account to be made, of a `user` if no role is given.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    account: Annotated[
-        str,
-        Field(
-            max_length=200,
-            min_length=1,
-            pattern="^[^\\s./?#%\\x00-\\x1f\\x7f-\\x9f]([^/?#%\\x00-\\x1f\\x7f-\\x9f]*[^\\s/?#%\\x00-\\x1f\\x7f-\\x9f])?$",
-        ),
-    ]
-    """
-    Name of an account that administrators manage: 1 to 200 characters, none of them a control character or one of `/?#%`, the first neither a dot nor white space, the last no white space. Accounts of other names, that early versions made, are managed with `molboxd account`.
-    """
-    role: Literal["user", "admin"] | None = None
-    """
-    `user`, or `admin`, who manages accounts.
-    """
-
-
 class FileRegistration(BaseModel):
     """
     The name and kind of an uploaded file, or of a public structure entry.
@@ -678,38 +576,6 @@ class FileRegistration(BaseModel):
     ] = None
     """
     Identifier of a public structure entry of the Protein Data Bank, for example `1L2Y` or `pdb_00001l2y`.
-    """
-
-
-class InvitationAcceptance(BaseModel):
-    """
-    An invitation, and the password that is chosen.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    token: Annotated[str, Field(max_length=200, min_length=1)]
-    """
-    The part of an invitation's link after `#`.
-    """
-    password: Annotated[str, Field(max_length=200, min_length=12)]
-    """
-    A password of 12 to 200 characters, whichever.
-    """
-
-
-class InvitationCheck(BaseModel):
-    """
-    An invitation that is looked at.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    token: Annotated[str, Field(max_length=200, min_length=1)]
-    """
-    The part of an invitation's link after `#`.
     """
 
 
@@ -878,22 +744,4 @@ class MarginJobRequest(BaseModel):
     includeLosses: bool | None = None
     """
     Whether the report has the loss of each scenario; CSV has none. Default: false.
-    """
-
-
-class PasswordChange(BaseModel):
-    """
-    The password of an account, and the one that is chosen instead.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-    )
-    password: Annotated[str, Field(max_length=200)]
-    """
-    What is given as a password.
-    """
-    new_password: Annotated[str, Field(max_length=200, min_length=12)]
-    """
-    A password of 12 to 200 characters, whichever.
     """

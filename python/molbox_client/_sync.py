@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     import MDAnalysis
     import pandas
 
-    # Of the checkers of types alone, which bring it.
     from typing_extensions import Unpack
 
     from . import _arguments as arguments
@@ -84,16 +83,11 @@ Preset = Literal["quick", "standard", "membrane"]
 
 FIRST_POLL = 0.2
 LAST_POLL = 5.0
-# A service that restarts is waited for this long.
 LONGEST_SILENCE = 300.0
-# The service sends something every 15 s; a proxy that holds events back does not.
 QUIET = 40.0
-# A margin may wait a minute for its turn and be calculated for five, in which nothing is sent.
 LONGEST_MARGIN = 420.0
-# Of a file's own name, in the one that it has for an estimate.
 LONGEST_STEM = 100
 ZIP = "application/zip, application/octet-stream, */*"
-# Streams of events that are open together. Each takes a connection; what waits besides asks.
 MOST_STREAMS = 8
 
 
@@ -155,7 +149,6 @@ class Client:
         try:
             return httpx.Client(timeout=httpx.Timeout(self._timeout, connect=10))
         except OSError as error:
-            # What is not found is the file of the authorities, and the error does not name it.
             raise unreadable_authorities(error) from error
 
     def _connected(self) -> httpx.Client:
@@ -186,7 +179,6 @@ class Client:
         return f"<molbox {without_password(self.base_url)}>"
 
     def __copy__(self) -> Client:
-        # In the same process the key stays, too.
         copied = type(self).__new__(type(self))
         http = None if self._owns_http else self._http
         copied._begin(self._settings, self._retries, self._timeout, http)
@@ -196,7 +188,6 @@ class Client:
         return self.__copy__()
 
     def __getstate__(self) -> dict[str, Any]:
-        # The key does not travel in a pickle; where it is unpickled it is looked up again.
         settings = self._settings
         return {
             "urls": (settings.base_url, settings.margin_url),
@@ -208,8 +199,6 @@ class Client:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         (base_url, margin_url), (retries, timeout) = state["urls"], state["patience"]
-        # Workers of a cluster have a key in their environment, other processes the profile. One
-        # that was named goes before the environment, as when the client was made.
         first, then = (state["profile"], None) if state["is_named"] else (None, state["profile"])
         try:
             settings = resolve(base_url, None, margin_url, first)
@@ -217,7 +206,6 @@ class Client:
             try:
                 settings = resolve(base_url, None, margin_url, then)
             except InvalidRequest:
-                # The first says what is missing here.
                 raise error from None
         require_same_key(settings, state.get("key"))
         self._begin(settings, retries, timeout, None)
@@ -232,7 +220,6 @@ class Client:
         """Address of the margin endpoint."""
         return self._settings.margin_url
 
-    # Requests.
 
     def request(
         self,
@@ -284,7 +271,6 @@ class Client:
         """Send a request, again after what passes; a success, which is read unless streamed."""
         sent = {"user-agent": USER_AGENT, "x-api-key": self._settings.api_key, **(headers or {})}
         if method == "POST":
-            # With a key of its own a POST can be repeated, too: the service does it once.
             own = uuid.uuid4().hex if idempotency_key is None else checked_key(idempotency_key)
             sent.setdefault("idempotency-key", own)
         is_repeatable = method in ("GET", "HEAD", "POST")
@@ -331,7 +317,6 @@ class Client:
             left -= 1
             if not is_at_home(target, next_url):
                 headers.pop("x-api-key", None)
-            # The new address has its own query.
             next_url = target
             what = {name: value for name, value in what.items() if name != "params"}
 
@@ -347,10 +332,8 @@ class Client:
                 return
             if token == params.get("page_token"):
                 raise UnexpectedAnswer(f"GET {path}: the page after {token} is the same one")
-            # It carries the filters.
             params = {"page_token": token}
 
-    # The service.
 
     def whoami(self) -> records.Account:
         """The account and the key that requests are made with."""
@@ -358,7 +341,6 @@ class Client:
 
         return read(records.Account, self._json("GET", "/info/account"))
 
-    # Files.
 
     def upload(
         self,
@@ -399,7 +381,6 @@ class Client:
             found = None if own is None or name is not None else self._ready(own)
             if found is not None and found.get("sha256") == in_thread(what.sha256):
                 return File(self, found)
-            # The traceback of the first would repeat it.
             remedy = f"client.files(name={own!r}) has that one, to be used or deleted"
             raise with_remedy(error, remedy) from None
 
@@ -434,7 +415,6 @@ class Client:
         try:
             self._send("DELETE", f"{self.base_url}/info/file/{file_id}")
         except MolboxError:
-            # What is raised is why the file was refused, also when it cannot be deleted.
             return
 
     def _put(
@@ -490,7 +470,6 @@ class Client:
         digest = in_thread(what.sha256)
         nth = 1
         while True:
-            # Names are unique in an account: another content of the same name gets a number.
             name = own if nth == 1 else f"{own}-{nth}"
             found = self._ready(name)
             if found is None:
@@ -502,7 +481,6 @@ class Client:
                 try:
                     return self._upload(what, name, progress)
                 except Refused as error:
-                    # Another run was first, perhaps with the same content.
                     if error.status != httpx.codes.CONFLICT:
                         raise
                     found = self._ready(name)
@@ -529,7 +507,6 @@ class Client:
         for item in self._pages("/info/files", {"status": status, "name": name}):
             yield File(self, item)
 
-    # Systems and jobs.
 
     def build(
         self,
@@ -588,7 +565,6 @@ class Client:
                     "box_name"
                 )
             except MolboxError:
-                # The job is submitted, and its identifier is what matters.
                 name = None
         named = f"{box_id}, {name!r}" if name else box_id
         text = f"{what} is of the newest system of the account, {named}; give box_id to choose one"
@@ -751,7 +727,6 @@ class Client:
             try:
                 one.wait(progress=progress)
             except TaskFailed as error:
-                # The others are worth waiting for.
                 failures.append(error)
             except interruptions():
                 others = [job.id for job in jobs if job is not one and not job.is_over]
@@ -785,7 +760,6 @@ class Client:
         try:
             return self.build(progress=progress, idempotency_key=key, **build), simulate
         except interruptions():
-            # What goes on is the system.
             print("molbox: no job has been submitted yet", file=sys.stderr)
             raise
 
@@ -812,7 +786,6 @@ class Client:
             temperature=temperature,
             name=name_of(structure),
         )
-        # What cannot be read is refused before anything is sent.
         own = None
         if is_own:
             own = in_thread(partial(content, known, _format(known, "pdb"), "structure"))
@@ -865,7 +838,6 @@ class Client:
         for item in self._pages("/info/jobs", {"status": status, "name": name}):
             yield Job(self, item)
 
-    # Analyses.
 
     def analyze(
         self,
@@ -895,7 +867,6 @@ class Client:
         path = f"/info/analysis/{_checked(id, 'analysis', 'ana_')}"
         return Analysis(self, self._json("GET", path))
 
-    # Margins.
 
     def margin(
         self,
@@ -935,7 +906,6 @@ class Client:
             raise UnexpectedAnswer(f"POST {url}: is no margin: {str(answer)[:200]}")
         return Margin(answer)
 
-    # Downloads.
 
     def download(
         self,
@@ -969,7 +939,6 @@ class Client:
         in_vain = furthest = 0
         while True:
             part = Part.left_behind(target)
-            # A large one may break any number of times, as long as something new arrives.
             if part is not None and part.size > furthest:
                 in_vain, furthest = 0, part.size
             try:
@@ -984,13 +953,11 @@ class Client:
         self, path: str, to: Path, part: Part | None, accept: str, progress: bool | None
     ) -> Path:
         """Receive what is missing of a part, all of it when the content is another one by now."""
-        # Ranges are of the content as it is, not of a compressed one.
         headers = {"accept": accept, "accept-encoding": "identity"}
         response, part = self._opened(path, to, part, headers)
         try:
             total = part.total(response)
             with shown(progress, to.name, total, part.size) as bar:
-                # As they come: chunks of a size of our own would be lost with the connection.
                 for chunk in response.iter_bytes():
                     part.append(chunk)
                     bar.update(len(chunk))
@@ -1023,13 +990,11 @@ class Client:
                 response = self._send("GET", url, headers=wanted, stream=True)
                 if part.is_continued_by(response):
                     return response, part
-                # Some proxies answer with everything, whatever is asked for.
                 if response.status_code == httpx.codes.OK:
                     whole = response
                 else:
                     response.close()
             except Refused as error:
-                # All bytes were there already, or more than the content has.
                 if error.status != httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                     part.close()
                     raise
@@ -1060,7 +1025,6 @@ class Client:
         finally:
             response.close()
 
-    # Waiting.
 
     def _wait(
         self,
@@ -1112,13 +1076,10 @@ class Client:
             )
             try:
                 for line in response.iter_lines():
-                    # A record is one line.
                     yield task._own(_json.loads(line[5:])) if line.startswith("data:") else None
             finally:
                 response.close()
         except (MolboxError, httpx.TransportError, ValueError):
-            # A proxy that holds events back, a service that restarts: it is asked instead, and
-            # what is wrong for good is found there.
             return
 
     def _by_asking(self, watch: _Watch) -> None:
@@ -1195,7 +1156,6 @@ def _decoded(response: httpx.Response) -> Any:
 
 
 def _unreached(url: str, cause: Exception) -> ConnectionFailed:
-    # Neither the path of an upload's link, which is a grant, nor a query.
     origin = httpx.URL(without_password(url)).copy_with(raw_path=b"/")
     error = ConnectionFailed(f"{str(origin).rstrip('/')}: {explained(cause)}")
     error.__cause__ = cause
@@ -1240,7 +1200,6 @@ def _placed(to: str | Path | None, name: str) -> Path:
 
     The name is the service's, and leads to no other folder.
     """
-    # With a colon, on some systems, it would be another drive's.
     for separator in "/\\:":
         name = name.replace(separator, "_")
     if to is None:
@@ -1270,7 +1229,6 @@ class Task:
 
     def __init__(self, client: Client, data: dict[str, Any]) -> None:
         self.client = client
-        #: The record as it was answered; `record` has it with types.
         self.data = self._own(data)
 
     def _own(self, data: Any) -> dict[str, Any]:
@@ -1337,7 +1295,6 @@ class File:
 
     def __init__(self, client: Client, data: dict[str, Any]) -> None:
         self.client = client
-        #: The record as it was answered; `record` has it with types.
         self.data = data
         if not _is_identifier(data.get("file_id")):
             raise UnexpectedAnswer(f"is no file: {str(data)[:200]}")
@@ -1375,7 +1332,6 @@ class File:
         FileExistsError
             When `to` names no file, and there is one of that name with another content.
         """
-        # Files of built systems have the extension in their names.
         extension = f".{self.data.get('format')}"
         target = _placed(to, self.name.removesuffix(extension) + extension)
         is_named = to is not None and target == Path(to).expanduser()
@@ -1541,7 +1497,6 @@ class Job(Task):
             try:
                 bundle.rename(own)
             except FileNotFoundError:
-                # Another thread or process that wants the same has taken it.
                 continue
             try:
                 in_thread(partial(_results.unpack, own, place, stamp, is_cache=is_cache))
