@@ -126,14 +126,15 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
             pure_wheel(tools, folder, &dist)?;
         }
     }
-    // However the programs are built, these are as people get them.
-    for wheel in wheels_in(&dist)? {
-        let name = wheel.file_name().unwrap_or_default().to_string_lossy();
-        if name.ends_with("-none-any.whl") {
-            check_size(&name, fs::metadata(&wheel)?.len())?;
-        }
-    }
     Ok(())
+}
+
+/// Refuses wheels of Python that have become too large: however the programs are built, these are
+/// as people get them.
+pub fn check_pure_sizes(dist: &Path) -> Result<()> {
+    let mut wheels = wheels_in(dist)?;
+    wheels.retain(|wheel| wheel.to_string_lossy().ends_with("-none-any.whl"));
+    check_sizes(&wheels)
 }
 
 /// The wheels of a folder.
@@ -380,21 +381,23 @@ fn sizes(dist: &Path) -> Result<()> {
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let bytes = entry.metadata()?.len();
-        println!("{:>10.2} MB  {name}", bytes as f64 / 1e6);
-        check_size(&name, bytes)?;
+        println!("{:>10.2} MB  {name}", entry.metadata()?.len() as f64 / 1e6);
     }
-    Ok(())
+    check_sizes(&wheels_in(dist)?)
 }
 
-/// Refuses a wheel that has become too large.
-fn check_size(name: &str, bytes: u64) -> Result<()> {
-    let limit = LIMITS
-        .iter()
-        .find(|(start, _)| name.ends_with(".whl") && name.split('-').next() == Some(*start));
-    if let Some((_, limit)) = limit {
-        ensure!(bytes <= *limit, "{name} has {bytes} bytes, more than {limit}");
+/// Refuses wheels that have become too large, all at once.
+fn check_sizes(wheels: &[PathBuf]) -> Result<()> {
+    let mut too_large = Vec::new();
+    for wheel in wheels {
+        let name = wheel.file_name().unwrap_or_default().to_string_lossy();
+        let limit = LIMITS.iter().find(|(start, _)| name.split('-').next() == Some(*start));
+        let bytes = fs::metadata(wheel)?.len();
+        if let Some((_, limit)) = limit.filter(|(_, limit)| bytes > *limit) {
+            too_large.push(format!("{name} has {bytes} bytes, more than {limit}"));
+        }
     }
+    ensure!(too_large.is_empty(), "{}", too_large.join("; "));
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{Build, NOTICES, PROGRAMS, Tools, sums_in, version, wheels, wheels_in};
+use super::build::{
+    Build, NOTICES, PROGRAMS, Tools, check_pure_sizes, sums_in, version, wheels, wheels_in,
+};
 use crate::lint::quiet;
 use crate::python;
 use crate::shell::{output, root};
@@ -44,7 +46,7 @@ pub fn try_out() -> Result<()> {
     for (python, installer) in interpreters()? {
         Place::new(Build::Debug, python, installer)?.try_out(Build::Debug)?;
     }
-    Ok(())
+    check_pure_sizes(&dist)
 }
 
 /// Other people's linters of what packages are made by, none of which needs a network.
