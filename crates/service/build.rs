@@ -2,12 +2,11 @@
 //! `portal/dist` and `cargo xtask docs` in `docs/dist`, and nothing when they have not been run.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::{env, error};
 
-use flate2::{Compression, GzBuilder};
+use libdeflater::{CompressionError, CompressionLvl, Compressor};
 use sha2::{Digest, Sha256};
 
 /// Folders of what is served as it is, and the tables that are made of them. Each has a file that is
@@ -36,10 +35,7 @@ fn embed(folder: &Path, out: &Path, table: &str) -> Result<(), Box<dyn error::Er
     for (index, path) in paths.iter().filter(|path| *path != README).enumerate() {
         let content = fs::read(folder.join(path))?;
         let packed = format!("{table}.{index}.gz");
-        let packed_to = File::create(out.join(&packed))?;
-        let mut gzip = GzBuilder::new().write(packed_to, Compression::best());
-        io::copy(&mut content.as_slice(), &mut gzip)?;
-        gzip.finish()?;
+        fs::write(out.join(&packed), gzip(&content)?)?;
         let digest = Sha256::digest(&content);
         writeln!(
             rows,
@@ -53,6 +49,14 @@ fn embed(folder: &Path, out: &Path, table: &str) -> Result<(), Box<dyn error::Er
     rows += "]\n";
     fs::write(out.join(table), rows)?;
     Ok(())
+}
+
+fn gzip(content: &[u8]) -> Result<Vec<u8>, CompressionError> {
+    let mut compressor = Compressor::new(CompressionLvl::best());
+    let mut packed = vec![0; compressor.gzip_compress_bound(content.len())];
+    let length = compressor.gzip_compress(content, &mut packed)?;
+    packed.truncate(length);
+    Ok(packed)
 }
 
 /// Adds the files below a folder, by their paths from `root`.

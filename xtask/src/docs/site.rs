@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::html;
@@ -93,6 +94,7 @@ fn build() -> Result<PathBuf> {
         }
     }
     settle_pages(&built)?;
+    shorten_search(&built)?;
     check(&built)?;
     Ok(built)
 }
@@ -118,6 +120,25 @@ fn settle_pages(built: &Path) -> Result<()> {
         write(&built.join(path), html::with_whole_options(&html))?;
     }
     Ok(())
+}
+
+/// Leaves the snippets of the generated reference out of the search: they repeat the names of all
+/// fields for each operation, and a name is found where its meaning stands.
+fn shorten_search(built: &Path) -> Result<()> {
+    let path = built.join("search.json");
+    let mut index: Value = serde_json::from_str(&read(&path)?)?;
+    let items = index["items"].as_array_mut().context("the search has no items")?;
+    for item in items {
+        let is_generated =
+            item["location"].as_str().is_some_and(|page| page.starts_with("reference/api/"));
+        if is_generated
+            && let Some((words, _)) =
+                item["text"].as_str().and_then(|text| text.split_once("<pre>"))
+        {
+            item["text"] = words.into();
+        }
+    }
+    write(&path, serde_json::to_vec(&index)?)
 }
 
 fn is_page(path: &Path) -> bool {

@@ -2,12 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IntoInnerError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::notices::notices;
 use crate::lint::quiet;
@@ -32,6 +34,11 @@ const LIMITS: [(&str, u64); 4] = [
     ("molbox_cli", 8_000_000),
     ("molboxd", 12_000_000),
 ];
+
+/// How tightly wheels are packed: more than 9 are as many rounds of zopfli.
+const LEVEL: i64 = 10;
+/// What zopfli looks at at a time, in bytes, as its authors have it.
+const BLOCK: usize = 1_000_000;
 
 /// How programs are built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,15 +133,41 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
             pure_wheel(tools, folder, &dist)?;
         }
     }
+    println!("-- packed tightly");
+    for wheel in wheels_in(&dist)?.iter().filter(|wheel| build == Build::Release || is_pure(wheel))
+    {
+        pack_tightly(wheel).with_context(|| format!("pack {}", wheel.display()))?;
+    }
     Ok(())
+}
+
+/// Packs a wheel anew, as small as it can be had: people download it more often than it is built.
+fn pack_tightly(wheel: &Path) -> Result<()> {
+    let mut from = ZipArchive::new(File::open(wheel)?)?;
+    let partial = wheel.with_extension("partial");
+    let mut to = ZipWriter::new(BufWriter::new(File::create(&partial)?));
+    for index in 0..from.len() {
+        let mut file = from.by_index(index)?;
+        let options = file.options().compression_method(CompressionMethod::Deflated);
+        let options = options.compression_level(Some(LEVEL)).with_zopfli_buffer(Some(BLOCK));
+        to.start_file(file.name()?.into_owned(), options)?;
+        io::copy(&mut file, &mut to)?;
+    }
+    to.finish()?.into_inner().map_err(IntoInnerError::into_error)?;
+    Ok(fs::rename(&partial, wheel)?)
 }
 
 /// Refuses wheels of Python that have become too large: however the programs are built, these are
 /// as people get them.
 pub fn check_pure_sizes(dist: &Path) -> Result<()> {
     let mut wheels = wheels_in(dist)?;
-    wheels.retain(|wheel| wheel.to_string_lossy().ends_with("-none-any.whl"));
+    wheels.retain(|wheel| is_pure(wheel));
     check_sizes(&wheels)
+}
+
+/// Whether a wheel is of Python alone.
+fn is_pure(wheel: &Path) -> bool {
+    wheel.to_string_lossy().ends_with("-none-any.whl")
 }
 
 /// The wheels of a folder.
