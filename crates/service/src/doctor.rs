@@ -318,15 +318,15 @@ async fn provider(config: &Config) -> Option<Finding> {
     if config.oidc.is_set() { Some(sound("identity provider", ask.await)) } else { None }
 }
 
+/// Whether the addresses can be had, or the service of this data folder has them.
 async fn addresses(config: &Config) -> Result<String> {
-    for address in [config.listen, config.margin_listen] {
-        match tokio::net::TcpListener::bind(address).await {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                return Ok(format!("{address} is in use, by molboxd itself if it runs"));
-            }
-            Err(error) => return Err(error).with_context(|| format!("listen on {address}")),
-        }
+    if folder::is_served(&config.data)? {
+        return Ok("the service of this data folder has them: it runs".to_owned());
+    }
+    for (name, address) in [("listen", config.listen), ("margin_listen", config.margin_listen)] {
+        tokio::net::TcpListener::bind(address).await.with_context(|| {
+            format!("listen on {address}: set {name} to another, or end the program that has it")
+        })?;
     }
     Ok(format!("{} and {} are free", config.listen, config.margin_listen))
 }

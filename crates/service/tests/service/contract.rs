@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 
 use crate::common::{Service, example, python};
@@ -515,6 +516,24 @@ fn the_doctor_finds_what_is_missing() {
     let broken =
         service.failing_command(&["--set", &missing, "--set", "worker.platform=CUDA", "doctor"]);
     assert!(broken.contains("has no platform CUDA"), "{broken}");
+}
+
+#[test]
+fn the_doctor_tells_the_service_s_own_addresses_from_those_that_others_have() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("margin_listen=\"{}\"", other.local_addr().unwrap());
+    let mut service = Service::start();
+    let doctor = ["--set", "listen=\"127.0.0.1:0\"", "--set", &taken, "doctor"];
+    let found = |service: &Service| {
+        let output = service.place().molboxd().args(doctor).output().unwrap();
+        let found = String::from_utf8(output.stdout).unwrap();
+        found.lines().find(|line| line.contains("addresses: ")).unwrap().to_owned()
+    };
+    let line = found(&service);
+    assert!(line.starts_with("ok ") && line.contains("the service of this data folder"), "{line}");
+    service.stop();
+    let line = found(&service);
+    assert!(line.contains(&format!("{}: set margin_listen", other.local_addr().unwrap())), "{line}");
 }
 
 #[test]

@@ -401,6 +401,14 @@ fn setup_makes_an_environment_that_the_service_s_user_can_read_and_tries_it() {
     assert!(asked().contains(&from), "{}", asked());
     assert!(asked().ends_with(&format!(" molbox-worker[cuda]=={VERSION}")), "{}", asked());
 
+    home.script("home/workers/env/bin/python", "exit 1");
+    let refusal = home.refusal(&["setup", "workers"]);
+    assert!(refusal.contains("--wheels FOLDER"), "{refusal}");
+    let refusal = home.refusal(&["setup", "workers", "--wheels", "packages"]);
+    let remedy = format!("`pip download --dest FOLDER 'molbox-worker=={VERSION}'`");
+    assert!(refusal.contains(&packages.display().to_string()), "{refusal}");
+    assert!(refusal.contains(&remedy), "{refusal}");
+
     let mut other = sound();
     other["has_openmm"] = false.into();
     home.script("home/workers/env/bin/python", &answers(&other));

@@ -47,10 +47,22 @@ pub(crate) fn setup(options: &SetupOptions) -> Result<u8> {
     if let Some(wheels) = &options.wheels {
         pip.args(["--no-index", "--find-links"]).arg(std::path::absolute(wheels)?);
     }
-    run(pip.arg(&worker))?;
+    run(pip.arg(&worker)).with_context(|| without_packages(options.wheels.as_deref(), &worker))?;
     python::check(&python)?;
     say(&format!("workers can run with {}: that is the setting worker.python", python.display()));
     Ok(0)
+}
+
+/// What helps where a package was not to be had.
+fn without_packages(wheels: Option<&Path>, worker: &str) -> String {
+    let (from, remedy) = match wheels {
+        Some(folder) => (format!("from {}", folder.display()), "fill the folder"),
+        None => ("from PyPI".to_owned(), "a machine without a network takes --wheels FOLDER, filled"),
+    };
+    format!(
+        "install {worker} {from}: {remedy} on one that has a network and the same Python with \
+         `pip download --dest FOLDER '{worker}'`"
+    )
 }
 
 /// Runs a command, which reports by itself what is wrong.
