@@ -190,6 +190,28 @@ mod as_root {
     }
 }
 
+#[test]
+fn a_limit_that_a_container_has_set_lower_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let task = root.path().join("data/tasks/sys_1");
+    fs::create_dir_all(task.join("work")).unwrap();
+    fs::write(task.join("task.json"), "{}").unwrap();
+    let confinement = json!({
+        "sandbox": "off", "user": null, "cache": root.path().join("data/cache/1"),
+        "memory_mb": 0, "file_bytes": 1 << 30, "processes": 0,
+    });
+    let contained = "import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+os.execv(sys.argv[1], sys.argv[1:])";
+    let found = "import resource; print(*resource.getrlimit(resource.RLIMIT_FSIZE))";
+    let mut command = Command::new(interpreter_of_all());
+    command.args(["-c", contained, env!("CARGO_BIN_EXE_molboxd"), "confine", "--confinement"]);
+    command.arg(confinement.to_string()).arg(&task).arg("--");
+    let output = command.arg(interpreter_of_all()).args(["-c", found]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, "1048576 1048576\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// An interpreter of the system, which every user may start.
 fn interpreter_of_all() -> PathBuf {
     PathBuf::from("/usr/bin/python3")

@@ -57,10 +57,10 @@ pub(crate) fn setup(options: &SetupOptions) -> Result<u8> {
 fn without_packages(wheels: Option<&Path>, worker: &str) -> String {
     let (from, remedy) = match wheels {
         Some(folder) => (format!("from {}", folder.display()), "fill the folder"),
-        None => ("from PyPI".to_owned(), "a machine without a network takes --wheels FOLDER, filled"),
+        None => ("from PyPI".to_owned(), "without a network give --wheels FOLDER, filled"),
     };
     format!(
-        "install {worker} {from}: {remedy} on one that has a network and the same Python with \
+        "install {worker} {from}: {remedy} on a machine that has a network and the same Python by \
          `pip download --dest FOLDER '{worker}'`"
     )
 }

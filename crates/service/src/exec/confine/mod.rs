@@ -29,7 +29,7 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope, make_bitflags,
 };
-use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, geteuid, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
@@ -337,10 +337,11 @@ fn limit(confinement: &Confinement) -> Result<()> {
         (Resource::Nproc, Some(confinement.processes).filter(|&count| count > 0), "processes"),
     ];
     for (resource, most, what) in limits {
-        if most.is_some() {
-            setrlimit(resource, Rlimit { current: most, maximum: most })
-                .with_context(|| format!("limit {what}"))?;
-        }
+        let Some(most) = most else { continue };
+        // A container, or who started the service, may have set a lower one, which few may raise.
+        let most = getrlimit(resource).maximum.map_or(most, |lower| lower.min(most));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .with_context(|| format!("limit {what}"))?;
     }
     Ok(())
 }
