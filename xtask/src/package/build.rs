@@ -266,7 +266,9 @@ fn laid_out(tools: &Tools, dist: &Path, glibc: Option<&str>) -> Result<PathBuf> 
     }
     let molbox = root_folder.join("usr/bin/molbox");
     let man = root_folder.join("usr/share/man/man1");
-    quiet(Command::new(&molbox).arg("man").arg(&man))?;
+    for (_, name) in PROGRAMS {
+        quiet(Command::new(root_folder.join("usr/bin").join(name)).arg("man").arg(&man))?;
+    }
     for page in fs::read_dir(&man)? {
         gzip(&page?.path())?;
     }

@@ -78,7 +78,7 @@ fn audit(tools: &Tools, dist: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the Debian packages have their files, with the rights that they need.
+/// Whether the Debian packages have their programs, which can be started, and pages about them.
 fn debian(dist: &Path) -> Result<()> {
     for (_, name) in PROGRAMS {
         let package = fs::read_dir(dist)?
@@ -96,6 +96,9 @@ fn debian(dist: &Path) -> Result<()> {
             .lines()
             .any(|line| line.starts_with("-rwxr-xr-x root/root") && line.ends_with(&program));
         ensure!(is_there, "{program} is not in the package, or cannot be started");
+        let page = format!("/usr/share/man/man1/{name}.1.gz");
+        let is_there = contents.lines().any(|line| line.ends_with(&page));
+        ensure!(is_there, "{page} is not in the package");
     }
     Ok(())
 }

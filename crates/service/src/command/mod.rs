@@ -12,6 +12,7 @@ mod say;
 mod serve;
 mod up;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -142,6 +143,8 @@ enum Command {
     TakeOver,
     /// Check what the service needs: Python, OpenMM, disk, database, mirror.
     Doctor,
+    /// Write man pages.
+    Man { folder: PathBuf },
     /// Carry out the analysis of a folder; the service starts this by itself.
     #[command(hide = true)]
     Analyze { folder: PathBuf },
@@ -400,6 +403,7 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Down { purge, yes } => return up::down(&cli.options, purge, yes),
         Command::Status => return up::status(&cli.options),
         Command::Setup(options) => return up::setup(&options),
+        Command::Man { folder } => return man(&folder),
         _ => {}
     }
     let clock = cli.options.clock();
@@ -487,12 +491,21 @@ fn run(cli: Cli) -> Result<u8> {
         | Command::Down { .. }
         | Command::Setup(_)
         | Command::Status
+        | Command::Man { .. }
         | Command::Analyze { .. }
         | Command::Confine { .. }
         | Command::RunTask { .. } => {
             unreachable!("handled above")
         }
     }
+    Ok(0)
+}
+
+fn man(folder: &Path) -> Result<u8> {
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .with_context(|| format!("write man pages in {}", folder.display()))?;
+    say(&format!("man pages in {}", folder.display()));
     Ok(0)
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::{Service, example, python};
 use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
@@ -556,6 +557,15 @@ fn the_doctor_finds_passwords_that_can_be_read_on_their_way() {
         let line = found(open);
         assert!(line.starts_with("weak ") && line.contains("public_url"), "{open}: {line}");
     }
+}
+
+#[test]
+fn man_pages_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut man = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    assert!(man.arg("man").arg(folder.path().join("pages")).status().unwrap().success());
+    let page = fs::read_to_string(folder.path().join("pages/molboxd-account-create.1")).unwrap();
+    assert!(page.contains("password"), "{page}");
 }
 
 #[test]
