@@ -212,6 +212,33 @@ fn extensions_select_what_they_say() {
 }
 
 #[test]
+fn selections_of_other_programs_are_given_as_masks() {
+    let meant = |text: &str| Mask::parse(text).unwrap_err().meant;
+    for (text, mask) in [
+        ("name CA", "@CA"),
+        ("name CA CB", "@CA,CB"),
+        ("name CA+CB", "@CA,CB"),
+        ("backbone", "@N,CA,C,O"),
+        ("chain A and resi 5-10", "::A&:;5-10"),
+        ("resid 5 to 10 12 and not name CA", ":;5-10,12&!@CA"),
+        ("(resname ALA or resid 3:5) and noh", "(:ALA|:;3-5)&!@/H"),
+        ("not (chain A and water)", "!(::A&:HOH)"),
+        ("resname SOL or element Na", ":SOL|@/Na"),
+    ] {
+        assert_eq!(meant(text).as_deref(), Some(mask), "{text}");
+    }
+    // No mask says the same, or nobody knows what is meant.
+    for text in ["protein", "name", "name CA and", "resid A", "index 5", "(name CA", "x)", ""] {
+        assert_eq!(meant(text), None, "{text}");
+    }
+    assert_eq!(meant(&"(".repeat(900)), None);
+    assert_eq!(
+        Mask::parse_list("resid 3 and name CA").unwrap_err().meant.as_deref(),
+        Some(":;3&@CA")
+    );
+}
+
+#[test]
 fn errors_say_where_and_what() {
     let cases = [
         (
@@ -224,6 +251,11 @@ fn errors_say_where_and_what() {
             "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or \
              `(`, found `C`; masks are written as Amber's: `@CA` for atoms of that name, `:ALA` for \
              residues, `:;41` for the number of one, `::A` for a chain",
+        ),
+        (
+            "resid 5 and name CA",
+            "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or \
+             `(`, found `r`; masks are written as Amber's, and this one is `:;5&@CA`",
         ),
         (":1@", "column 4: expected a name, a number or `*`, found the end of the mask"),
         (":1-3,0", "column 6: expected a number from 1, or a range such as 3-10, found `0`"),

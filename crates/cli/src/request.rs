@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use molbox::{margin, workflow};
+use molbox_analysis::Mask;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -152,7 +153,11 @@ fn value(field: &'static Value, text: &str) -> Result<Value, String> {
             .map(Value::from)
             .map_err(|_| format!("must be true or false, got {text:?}")),
         Kind::Text | Kind::Texts => Ok(text.into()),
-        Kind::Masks => Ok(text.split_whitespace().collect()),
+        Kind::Masks => Ok(match Mask::parse_list(text) {
+            Ok(masks) => masks.iter().map(Mask::to_string).collect(),
+            // As it was written, for whoever says what is wrong with it.
+            Err(_) => [text].into_iter().collect(),
+        }),
         Kind::Json => serde_json::from_str(text).map_err(|e| format!("must be JSON: {e}")),
         Kind::Futures => {
             let parts: Vec<&str> = text.split(':').collect();

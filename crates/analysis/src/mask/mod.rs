@@ -19,6 +19,7 @@
 //! and molecules are the topology's own, never guessed from distances.
 
 mod images;
+mod language;
 mod near;
 mod parse;
 mod select;
@@ -51,7 +52,10 @@ impl Mask {
     /// [`ParseError`] with the column and what was expected there. A mask is bounded in length,
     /// depth and cost, so that any text is dealt with at once.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let (expr, warnings) = parse::parse(text)?;
+        let (expr, warnings) = parse::parse(text).map_err(|error| {
+            let meant = language::as_mask(text).filter(|mask| parse::parse(mask).is_ok());
+            ParseError { meant, ..error }
+        })?;
         Ok(Self { text: text.to_owned(), expr, warnings })
     }
 

@@ -13,6 +13,7 @@
 //! Elsewhere, and after a distance if it starts with `:` or `^`, it is a new term of "or", as if
 //! there were a `|` before it. None may follow a parenthesis.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -38,16 +39,22 @@ pub struct ParseError {
     pub expected: Expected,
     /// What does; none at the end of the text.
     pub found: Option<char>,
+    /// The mask that says what the text does in another program's language.
+    pub meant: Option<String>,
 }
 
 /// What a word tells that stands where a mask begins: it is of another program's language.
-fn language(error: &ParseError) -> &'static str {
+fn language(error: &ParseError) -> Cow<'static, str> {
+    if let Some(mask) = &error.meant {
+        return format!("; masks are written as Amber's, and this one is `{mask}`").into();
+    }
     match (&error.expected, error.found) {
         (Expected::Operand, Some(found)) if found.is_alphabetic() => {
             "; masks are written as Amber's: `@CA` for atoms of that name, `:ALA` for residues, `:;41` for \
              the number of one, `::A` for a chain"
+                .into()
         }
-        _ => "",
+        _ => "".into(),
     }
 }
 
@@ -372,7 +379,7 @@ impl Parser {
     }
 
     fn expected_at(&self, at: usize, expected: Expected) -> ParseError {
-        ParseError { column: at + 1, expected, found: self.chars.get(at).copied() }
+        ParseError { column: at + 1, expected, found: self.chars.get(at).copied(), meant: None }
     }
 }
 

@@ -725,6 +725,28 @@ fn bonds_of_the_solute_that_other_atoms_take_the_place_of_are_warned_of() {
 }
 
 #[test]
+fn masks_of_a_flag_may_hold_blanks_and_are_refused_as_they_were_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let submit = ["analysis", "submit", "--job-id", "job_1", "--dry-run"];
+    let asked = |mask: &str| {
+        let shown = ok(molbox(folder.path(), &submit).args(["--rmsd", mask]));
+        serde_json::from_str::<Value>(&shown).unwrap()["rmsd_masks"].clone()
+    };
+    assert_eq!(asked(":1-3 & @CA"), json!([[":1-3 & @CA"]]));
+    assert_eq!(asked("@CA :1-3 & !@/H"), json!([["@CA", ":1-3 & !@/H"]]));
+    let data = repository().join("crates/analysis/tests/data");
+    let mut analyze = molbox(folder.path(), &["analyze", "--rmsd", "resid 5 and name CA"]);
+    analyze.args(["mini_md.dcd", "mini_md.cif"].map(|name| data.join(name)));
+    let (code, error) = failure(&mut analyze);
+    assert_eq!((code, error["fields"].as_array().unwrap().len()), (5, 1), "{error}");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("; masks are written as Amber's, and this one is `:;5&@CA`"),
+        "{message}"
+    );
+}
+
+#[test]
 fn hydrogen_bonds_are_asked_for_alike_wherever_analyses_are() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("own.yaml"), "hbond_criterion: wernet_nilsson\n").unwrap();
