@@ -143,14 +143,15 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
                 );
             }
             let mut records = Vec::new();
-            for path in paths {
+            let names = names_apart(&paths);
+            for (path, apart) in paths.into_iter().zip(names) {
                 let (path, _folder) = content::to_read(path)?;
                 let bar = output.bar("uploading");
                 let shown = bar.clone();
                 let mut upload = client.upload(path).on_progress(move |done, size| {
                     shown.set_position(1000 * done / size.max(1));
                 });
-                if let Some(name) = &name {
+                if let Some(name) = name.as_ref().or(apart.as_ref()) {
                     upload = upload.name(name);
                 }
                 if let Some(kind) = &kind {
@@ -250,6 +251,21 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             task::downloaded(context, &path, None)
         }
     }
+}
+
+/// Names with extensions for files that are sent together and would have the same without, as
+/// `system.xml` and `system.pdb` have; the others have their usual ones.
+fn names_apart(paths: &[PathBuf]) -> Vec<Option<String>> {
+    let stems: Vec<_> = paths.iter().map(|path| content::stem(&path.to_string_lossy())).collect();
+    let whole = |path: &PathBuf| {
+        let name = content::unpacked_name(path);
+        name.file_name().and_then(|name| name.to_str()).map(str::to_owned)
+    };
+    let named = paths.iter().zip(&stems).map(|(path, stem)| {
+        let is_alone = stems.iter().filter(|other| *other == stem).count() == 1;
+        if is_alone { None } else { whole(path) }
+    });
+    named.collect()
 }
 
 /// Refuses to replace a file that nobody has named, unless it has the same content.

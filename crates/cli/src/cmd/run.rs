@@ -16,7 +16,7 @@ use molbox::workflow::types::{
 };
 use molbox_analysis::Mask;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{entry, report, task};
 use crate::context::Context;
@@ -376,17 +376,11 @@ fn summary(plan: &Plan, shown: &Value) -> Value {
     let resolved = &shown["resolved"];
     let system =
         if resolved["system"].is_object() { &resolved["system"] } else { &shown["system"] };
-    let mut job = resolved["job"].clone();
+    let mut job = task::with_stage_lines(&resolved["job"]);
     if system["membrane"].is_null()
         && let Some(members) = job.as_object_mut()
     {
         members.remove("surface_tension");
-    }
-    if let Some(stages) = job["equilibration"].as_array() {
-        job["equilibration"] = stages.iter().map(stage_line).collect();
-    }
-    if job["production"].is_object() {
-        job["production"] = stage_line(&job["production"]).into();
     }
     let files = plan.built.iter().chain(&plan.ligands).map(|path| path.display().to_string());
     json!({
@@ -396,35 +390,9 @@ fn summary(plan: &Plan, shown: &Value) -> Value {
         "system": system,
         "job": job,
         "analysis": shown["analysis"],
-        "estimate": estimated(&shown["estimate"]),
-        "each_job": estimated(&shown["of_each_job"]),
+        "estimate": task::without_box(&shown["estimate"]),
+        "each_job": task::without_box(&shown["of_each_job"]),
     })
-}
-
-/// An estimate without the box, whose vectors nobody reads.
-fn estimated(estimate: &Value) -> Map<String, Value> {
-    let mut members = task::readable(estimate);
-    members.retain(|name, _| !name.starts_with("box_"));
-    members
-}
-
-/// A stage in a line: `NVT, 0.1 ns, log every 1000 steps, 200 kJ/mol/nm² on @CA`.
-fn stage_line(stage: &Value) -> String {
-    let number = |field: &str| stage[field].as_f64().unwrap_or_default();
-    let mut parts = vec![
-        stage["type"].as_str().unwrap_or_default().to_owned(),
-        format!("{} ns", number("time")),
-    ];
-    for (what, field) in [("frame", "traj_freq"), ("log", "log_freq")] {
-        match stage[field].as_u64() {
-            Some(0) | None => {}
-            Some(steps) => parts.push(format!("{what} every {steps} steps")),
-        }
-    }
-    if let Some(mask) = stage["restraint_mask"].as_str() {
-        parts.push(format!("{} kJ/mol/nm² on {mask}", number("restraint_force")));
-    }
-    parts.join(", ")
 }
 
 /// What a job with its defaults takes on any system: steps and frames.

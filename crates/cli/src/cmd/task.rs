@@ -287,24 +287,72 @@ pub(super) const UNASKED: &str = "no service was asked, for there is no API key:
                                   fields, files and limits are not checked; `molbox login`, or \
                                   `molbox up` for a service of your own";
 
-/// Shows what would be sent, and to whom has a key what it would come to.
+/// Shows what would be sent, and to whom has a key what it would come to: on a terminal with the
+/// defaults that the service fills in.
 pub(crate) async fn dry_run<P: Serialize>(
     context: &Context,
     request: &Value,
     check: impl AsyncFnOnce(Client) -> Result<P>,
 ) -> Result {
-    if context.key.is_some() {
+    let preview = if context.key.is_some() {
         let preview = value(&check(context.workflow()?).await?)?;
         context.output.warnings(&preview);
         note_untimed(context, &preview["estimate"]);
-        for (name, value) in readable(&preview["estimate"]) {
-            let name = name.replace('_', " ");
-            context.output.note(&format!("{name}: {}", plain(&value)));
-        }
+        preview
     } else {
         context.output.note(UNASKED);
+        Value::Null
+    };
+    let estimate = without_box(&preview["estimate"]);
+    if !context.output.is_json() {
+        let request = if preview.is_null() { request } else { &preview["parameters"] };
+        return context
+            .output
+            .record(&json!({"request": with_stage_lines(request), "estimate": estimate}));
+    }
+    for (name, value) in estimate {
+        let name = name.replace('_', " ");
+        context.output.note(&format!("{name}: {}", plain(&value)));
     }
     context.output.json(request)
+}
+
+/// An estimate without the box, whose vectors nobody reads.
+pub(super) fn without_box(estimate: &Value) -> Map<String, Value> {
+    let mut members = readable(estimate);
+    members.retain(|name, _| !name.starts_with("box_"));
+    members
+}
+
+/// A request for people, each stage of a job in a line.
+pub(super) fn with_stage_lines(request: &Value) -> Value {
+    let mut shown = request.clone();
+    if let Some(stages) = request["equilibration"].as_array() {
+        shown["equilibration"] = stages.iter().map(stage_line).collect();
+    }
+    if request["production"].is_object() {
+        shown["production"] = stage_line(&request["production"]).into();
+    }
+    shown
+}
+
+/// A stage in a line: `NVT, 0.1 ns, log every 1000 steps, 200 kJ/mol/nm² on @CA`.
+fn stage_line(stage: &Value) -> String {
+    let number = |field: &str| stage[field].as_f64().unwrap_or_default();
+    let mut parts = vec![
+        stage["type"].as_str().unwrap_or_default().to_owned(),
+        format!("{} ns", number("time")),
+    ];
+    for (what, field) in [("frame", "traj_freq"), ("log", "log_freq")] {
+        match stage[field].as_u64() {
+            Some(0) | None => {}
+            Some(steps) => parts.push(format!("{what} every {steps} steps")),
+        }
+    }
+    if let Some(mask) = stage["restraint_mask"].as_str() {
+        parts.push(format!("{} kJ/mol/nm² on {mask}", number("restraint_force")));
+    }
+    parts.join(", ")
 }
 
 /// An estimate for people: sizes with their units, places as words, `hours` as a `time` of minutes

@@ -175,12 +175,28 @@ fn a_dry_run_asks_the_service_and_submits_nothing() {
     assert_eq!(request["minimum_padding"], 0.9, "what would be sent is all of the output");
     let remarks = String::from_utf8(output.stderr).unwrap();
     assert!(remarks.contains("atoms: ") && remarks.contains("memory: "), "{remarks}");
+    assert!(!remarks.contains("box vectors"), "nobody reads them: {remarks}");
     let (code, error) = failure(&mut service.molbox(&[&flags[..], &["--protein", "no"]].concat()));
     assert_eq!((code, &error["fields"][0]["at"]), (4, &"protein".into()), "{error}");
     assert_eq!(service.json(&["system", "list"]), serde_json::json!([]));
     let estimate = service.json(&["system", "estimate", "--minimum-padding", "0.9"]);
     assert_eq!(service.json(&["estimate", "system", "--minimum-padding", "0.9"]), estimate);
     assert!(estimate["estimate"]["atoms"].as_u64().unwrap() > 100, "{estimate}");
+}
+
+#[test]
+fn files_that_are_uploaded_together_are_not_called_the_same() {
+    let service = Service::start();
+    let pdb = fs::read(repository().join("examples/1vii.pdb")).unwrap();
+    for name in ["system.pdb", "system.ent", "villin.pdb"] {
+        fs::write(service.folder().join(name), &pdb).unwrap();
+    }
+    service.ok(&["file", "upload", "system.pdb", "system.ent", "villin.pdb"]);
+    let files = service.json(&["file", "list"]);
+    let mut names: Vec<_> =
+        files.as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["system.ent", "system.pdb", "villin"]);
 }
 
 #[test]

@@ -106,6 +106,21 @@ fn where_there_is_nothing_yet_a_list_says_what_to_do() {
 }
 
 #[test]
+fn a_dry_run_on_a_terminal_has_defaults_and_units() {
+    let service = Service::with(&["tasks.runner=\"off\""]);
+    let dry = |words: &str| shown_in(&service, 80, words, &[("NO_COLOR", "1")]);
+    let system = dry("system submit --dry-run --concentration 100mM");
+    for line in ["concentration    0.1 mol/L", "force_field      amber14", "pH               7.4"] {
+        assert!(system.contains(line), "{line}: {system}");
+    }
+    assert!(system.contains("\nestimate\n") && !system.contains("[["), "{system}");
+    service.ok(&["system", "submit"]);
+    let job = dry("job submit --dry-run --time 2ns");
+    assert!(job.contains("temperature               300 K"), "{job}");
+    assert!(job.contains("NPT, 2 ns, frame every 2500 steps"), "{job}");
+}
+
+#[test]
 fn what_is_deleted_on_a_terminal_is_asked_about() {
     let service = Service::start();
     let pdb = repository().join("examples/1vii.pdb");
