@@ -1,7 +1,8 @@
 //! Why a command failed: exit status, message, and what to do about it.
 
 use std::fmt;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use molbox::workflow::types::{LocItem, ValidationError};
 use molbox::{Error, Refusal, Retry};
@@ -102,7 +103,8 @@ impl Failure {
     }
 
     pub(crate) fn file(path: &Path, error: &std::io::Error) -> Self {
-        Self::new(Code::File, of_file(path, error))
+        let remedy = remedy_of_file(error).map(str::to_owned);
+        Self { remedy, ..Self::new(Code::File, of_file(path, error)) }
     }
 
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
@@ -136,7 +138,20 @@ impl Failure {
 fn of_file(path: &Path, error: &std::io::Error) -> String {
     let said = error.to_string();
     let said = said.split_once(" (os error ").map_or(said.as_str(), |(said, _)| said);
-    format!("{}: {said}", path.display())
+    format!("{}: {said}", arriving(path).unwrap_or_else(|| path.to_owned()).display())
+}
+
+/// The file that a download's part becomes, by which people know it.
+fn arriving(path: &Path) -> Option<PathBuf> {
+    let (name, digest) = path.file_name()?.to_str()?.strip_suffix(".part")?.rsplit_once('.')?;
+    let is_digest = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit());
+    is_digest.then(|| path.with_file_name(name))
+}
+
+/// What helps where a file cannot be written.
+fn remedy_of_file(error: &std::io::Error) -> Option<&'static str> {
+    let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    is_full.then_some("make room there, or name another place, and give the command again")
 }
 
 impl fmt::Display for Failure {
@@ -233,6 +248,10 @@ impl From<Error> for Failure {
                  http://127.0.0.1:8080/local; `molbox login` finds it by itself. --base-url is the \
                  address for files, systems and jobs, --margin-url the one for margins",
             ),
+            Code::File => match &error {
+                Error::File { source, .. } => remedy_of_file(source),
+                _ => None,
+            },
             Code::Timeout => Some("wait for it again by its id"),
             Code::TaskFailed if error.to_string().contains("job_") => {
                 Some("`molbox job log` shows the log")
@@ -434,7 +453,25 @@ fn remedy_of(kind: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ACCOUNT_DISABLED, certificate, readable, remedy_of};
+    use std::io::{Error, ErrorKind};
+    use std::path::Path;
+
+    use super::{ACCOUNT_DISABLED, Failure, certificate, readable, remedy_of};
+
+    #[test]
+    fn a_full_disk_is_told_by_the_file_that_was_to_be_and_with_what_helps() {
+        let part = format!("results/job_1.zip.{}.part", "0123456789abcdef".repeat(4));
+        let failed = |path: &str, kind: ErrorKind| {
+            let Failure { message, remedy, .. } =
+                Failure::file(Path::new(path), &Error::from(kind));
+            (message, remedy)
+        };
+        let (message, remedy) = failed(&part, ErrorKind::StorageFull);
+        assert_eq!(message, "results/job_1.zip: no storage space");
+        assert!(remedy.unwrap().starts_with("make room there"));
+        let (message, remedy) = failed("book.part", ErrorKind::PermissionDenied);
+        assert_eq!((message.as_str(), remedy), ("book.part: permission denied", None));
+    }
 
     #[test]
     fn each_fault_of_a_certificate_has_its_own_remedy() {
