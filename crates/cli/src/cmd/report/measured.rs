@@ -291,13 +291,20 @@ fn measured(tables: &[Table]) -> Vec<Measured> {
 }
 
 /// Masks that people have a word for, the longest first: `@CA` is part of others.
-const WORDS: [(&str, &str); 5] = [
+const WORDS: [(&str, &str); 6] = [
+    // What presets restrain.
+    ("!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H", "the heavy atoms of the solute"),
     ("!:HOH,NA,CL", "all but water, sodium and chloride"),
     ("@N,CA,C,O", "the backbone"),
     ("@CA,C,N", "the backbone"),
     ("@N,CA,C", "the backbone"),
     ("@CA&@/C", "the α-carbons"),
 ];
+
+/// What a mask selects, in words, if there are some for it.
+pub(super) fn words_of(mask: &str) -> Option<&'static str> {
+    WORDS.iter().find(|(of, _)| *of == mask).map(|(_, words)| *words)
+}
 
 /// A definition with words for the masks that have one: `RMSD of the α-carbons (@CA&@/C)`.
 fn readable(definition: &str) -> String {
@@ -378,6 +385,10 @@ mod tests {
     fn masks_that_have_a_word_are_given_it() {
         assert_eq!(readable("RMSD of @CA&@/C"), "RMSD of the α-carbons (@CA&@/C)");
         assert_eq!(readable("RMSD of @CA"), "RMSD of @CA");
+        let of_presets = "!:HOH,LI,NA,K,RB,CS,F,CL,BR,I&!@/H";
+        assert!(include_str!("../../presets.toml").contains(of_presets));
+        assert_eq!(words_of(of_presets), Some("the heavy atoms of the solute"));
+        assert_eq!(words_of("@CA"), None);
         assert_eq!(readable("!:HOH,NA,CL"), "all but water, sodium and chloride (!:HOH,NA,CL)");
         for mask in [":1@CA,C,N", "@CA,C,N,CB"] {
             assert_eq!(readable(mask), mask, "a part is not the whole");

@@ -407,9 +407,13 @@ fn done(text: &mut Markdown, run: &Run, system: &SystemRecord, parameters: &JobS
     }
     for stage in parameters.equilibration.iter().flatten() {
         let restraint = stage.restraint_mask.as_ref().map(|mask| {
+            let words = measured::words_of(mask).map(|words| md!("{} (", words));
+            let end = words.as_ref().map(|_| ")");
             md!(
-                ", {} restrained with {} kJ/mol/nm²",
+                ", {}{}{} restrained with {} kJ/mol/nm²",
+                words,
                 code(mask),
+                end,
                 shown(stage.restraint_force.map(number))
             )
         });
