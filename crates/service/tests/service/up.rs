@@ -146,6 +146,7 @@ fn from_nothing_there_is_a_service_with_account_key_profile_and_market_data() {
     assert!(said.contains("data     ~/.local/share/molbox\n"), "{said}");
     assert!(said.contains("log      ~/.local/state/molbox/molboxd.log\n"), "{said}");
     assert!(said.contains("next     molbox run protein.pdb --preset quick\n"), "{said}");
+    assert!(said.contains("stop     molboxd down; "), "{said}");
     assert_eq!(profiles["default"].as_str(), Some("local"));
     let account = account_of(local);
     assert!(said.contains(&format!("account  {account}, logged in by the profile \"local\"")));
@@ -543,6 +544,8 @@ fn purge_removes_what_up_has_made_and_nothing_else() {
     let folder = folder.to_str().unwrap();
     home.ok(&["--data", folder, "account", "create", "ada"]);
     let up = home.ok(&["--data", folder, "up", "--detach", "--no-browser"]);
+    let stop = format!("stop     molboxd --data {folder} down; ");
+    assert!(up.contains(&stop), "{up}");
     assert!(up.contains("take a key of yours to `molbox login`"), "{up}");
     let said = home.refusal(&["--data", folder, "down", "--purge", "--yes"]);
     assert!(said.contains("was not made by `molboxd up`"), "{said}");

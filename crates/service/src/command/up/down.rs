@@ -41,7 +41,8 @@ pub(crate) fn status(options: &Options) -> Result<u8> {
             Ok(0)
         }
         None => {
-            say(&format!("no molbox runs on {}; `molboxd up` starts it", shown(&folders.data)));
+            let (data, up) = (shown(&folders.data), folders.command("up"));
+            say(&format!("no molbox runs on {data}; `{up}` starts it"));
             Ok(NOT_RUNNING)
         }
     }

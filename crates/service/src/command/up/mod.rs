@@ -105,7 +105,10 @@ pub(super) fn up(mut options: Options, up: UpOptions) -> Result<u8> {
             down::end(&config, &addresses)?;
             return Err(error);
         }
-        say("stop     molboxd down; running simulations go on, and the next `up` adopts them");
+        say(&format!(
+            "stop     {}; running simulations go on, and the next `up` adopts them",
+            folders.command("down")
+        ));
         return Ok(0);
     }
     let _log = Log::start(Some(&folders.log))?;

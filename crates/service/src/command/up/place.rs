@@ -13,6 +13,7 @@ use crate::command::options::{Options, as_toml};
 use crate::config::Config;
 use crate::files;
 use crate::folder::{self, DATABASE};
+use crate::shown::quoted;
 
 /// So much room a first simulation may take.
 const NEEDED_BYTES: u64 = 1_000_000_000;
@@ -27,6 +28,8 @@ const NETWORK: [&str; 9] =
 pub(super) struct Folders {
     pub(super) data: PathBuf,
     pub(super) log: PathBuf,
+    /// Whether the data lie where they do when nothing is set.
+    is_default: bool,
     mounts: PathBuf,
 }
 
@@ -41,11 +44,20 @@ impl Folders {
         if default.is_none() && data == std::path::absolute(Config::default().data)? {
             bail!("there is no home folder: name a folder for the data with --data");
         }
+        let is_default = default.as_ref() == Some(&data);
         let log = match homes.as_ref().and_then(ProjectDirs::state_dir) {
-            Some(state) if default.as_ref() == Some(&data) => state.join("molboxd.log"),
+            Some(state) if is_default => state.join("molboxd.log"),
             _ => data.join("molboxd.log"),
         };
-        Ok(Self { data, log, mounts })
+        Ok(Self { data, log, is_default, mounts })
+    }
+
+    /// A command about this service, as one gives it in a shell.
+    pub(super) fn command(&self, words: &str) -> String {
+        if self.is_default {
+            return format!("molboxd {words}");
+        }
+        format!("molboxd --data {} {words}", quoted(&self.data.to_string_lossy()))
     }
 
     /// The folders as defaults of settings.
