@@ -10,7 +10,8 @@ use molbox::workflow::types::{
     self, FileContents, LigandContents, Notice, StructureContents, TrajectoryContents,
 };
 use molbox_analysis::{
-    ChainContents, Contents, Element, Heterogen, MissingPlace, MissingRun, ResidueKind, Trajectory,
+    ChainContents, Contents, Element, Heterogen, MissingPlace, MissingRun, ResidueKind, Topology,
+    Trajectory,
 };
 
 use super::ligand::{self, Ligand};
@@ -183,6 +184,35 @@ fn notice(code: &str, message: String) -> Notice {
         residues: Vec::new(),
         extra: Default::default(),
     }
+}
+
+/// What a build would make of a structure that nobody may expect, all of it or the chains that are
+/// kept. None when it cannot be read.
+pub(crate) fn warnings(
+    text: &str,
+    format: Format,
+    chains: Option<&[String]>,
+    topology: &Topology,
+) -> Vec<Notice> {
+    let found = if format == Format::Cif {
+        Contents::of_mmcif(text).ok()
+    } else {
+        Contents::of_pdb(text.as_bytes()).ok().and_then(Result::ok)
+    };
+    let Some(mut found) = found else { return Vec::new() };
+    if let Some(chains) = chains {
+        let is_kept = |chain: &str| chains.iter().any(|kept| kept == chain);
+        found.missing.retain(|run| is_kept(&run.chain));
+        // Whose they are was not counted.
+        found.n_located = 0;
+        for heterogen in &mut found.heterogens {
+            let own = topology.residues().filter(|residue| residue.name == heterogen.name);
+            heterogen.count =
+                own.filter(|residue| is_kept(topology.chain_id(residue.chain))).count();
+        }
+        found.heterogens.retain(|heterogen| heterogen.count > 0);
+    }
+    structure_warnings(&found)
 }
 
 fn structure_warnings(found: &Contents) -> Vec<Notice> {

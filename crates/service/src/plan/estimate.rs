@@ -64,21 +64,23 @@ pub(crate) async fn of_job(
     })
 }
 
-/// What the build of a system would take; nothing of one whose files are not read, of one
-/// that another program has built, and of a membrane, whose box is that of whole patches. `entry` is the content of a public structure entry
-/// that is not stored. Also not of a build that would fail, for which there is a warning.
+/// What the build of a system would take, and what it would do to the structure that nobody may
+/// expect; nothing of one whose files are not read and of one that another program has built, and no
+/// numbers of a membrane, whose box is that of whole patches. `entry` is the content of a public
+/// structure entry that is not stored. Also no numbers of a build that would fail, for which there
+/// is a warning.
 pub(crate) async fn of_system(
     app: &App,
     plan: &BuildPlan,
     account: i64,
     entry: Option<Vec<u8>>,
-) -> Result<(Estimate, Option<Notice>), ApiError> {
-    let Extent { atoms, waters, cell, middle_nm } =
-        match size_of_system(app, plan, account, entry).await? {
-            None => return Ok((unknown(), None)),
-            Some(Err(message)) => return Ok((unknown(), Some(no_such_chain(message)))),
-            Some(Ok(extent)) => extent,
-        };
+) -> Result<(Estimate, Vec<Notice>), ApiError> {
+    let Some(Looked { extent, warnings }) = look(app, plan, account, entry).await? else {
+        return Ok((unknown(), Vec::new()));
+    };
+    let Some(Extent { atoms, waters, cell, middle_nm }) = extent else {
+        return Ok((unknown(), warnings));
+    };
     let seconds = speed::build_seconds(&app.db.speeds(Kind::System).await?, atoms);
     let charmm = if plan.is_charmm() { CHARMM_BYTES } else { 0.0 };
     let ligands = if plan.ligands().next().is_some() { LIGAND_TOOLS_BYTES } else { 0.0 };
@@ -92,7 +94,7 @@ pub(crate) async fn of_system(
         box_middle: numbers(&middle_nm),
         ..unknown()
     };
-    Ok((estimate, None))
+    Ok((estimate, warnings))
 }
 
 fn no_such_chain(message: String) -> Notice {
@@ -123,6 +125,13 @@ pub(super) fn unknown() -> Estimate {
     }
 }
 
+/// What was found in the files of a system.
+struct Looked {
+    /// None where it is not known, and of a build that would fail.
+    extent: Option<Extent>,
+    warnings: Vec<Notice>,
+}
+
 /// What a system will have, and where its box lies in the coordinates of its files.
 struct Extent {
     atoms: u64,
@@ -131,14 +140,14 @@ struct Extent {
     middle_nm: [f64; 3],
 }
 
-/// The size as far as it is known, or why there would be none.
-async fn size_of_system(
+/// What the files of a system say of it; none when they are not read.
+async fn look(
     app: &App,
     plan: &BuildPlan,
     account: i64,
     entry: Option<Vec<u8>>,
-) -> Result<Option<Result<Extent, String>>, ApiError> {
-    if plan.has_membrane() || plan.is_built() {
+) -> Result<Option<Looked>, ApiError> {
+    if plan.is_built() {
         return Ok(None);
     }
     let mut keys: Vec<Key> = Vec::new();
@@ -155,21 +164,27 @@ async fn size_of_system(
     }
     let turn = app.turn(&app.registrations, account).await?;
     let (objects, plan, max) = (app.objects.clone(), plan.clone(), app.config.limits.atoms);
-    let counted = tokio::task::spawn_blocking(move || {
+    let looked = tokio::task::spawn_blocking(move || {
         // Until it has been read, also when nobody waits for it any more.
         let _turn = turn;
         let mut texts = Vec::from_iter(entry);
         for key in &keys {
             texts.push(objects.read(key)?);
         }
-        let counted = solute(&plan, &texts).map(|mut solute| match solute.no_such_chain.take() {
-            Some(message) => Err(message),
-            None => Ok(size(&plan, &solute)),
-        });
-        Ok::<_, std::io::Error>(counted)
+        Ok::<_, std::io::Error>(looked(&plan, &texts, max))
     });
-    let counted = counted.await.map_err(ApiError::internal)??;
-    Ok(counted.filter(|counted| counted.as_ref().map_or(true, |size| size.atoms <= max)))
+    Ok(looked.await.map_err(ApiError::internal)??)
+}
+
+fn looked(plan: &BuildPlan, texts: &[Vec<u8>], max_atoms: u64) -> Option<Looked> {
+    let mut solute = solute(plan, texts)?;
+    if let Some(message) = solute.no_such_chain.take() {
+        return Some(Looked { extent: None, warnings: vec![no_such_chain(message)] });
+    }
+    // The box of a membrane is that of whole patches.
+    let extent = (!plan.has_membrane()).then(|| size(plan, &solute));
+    let extent = extent.filter(|size| size.atoms <= max_atoms);
+    Some(Looked { extent, warnings: solute.warnings })
 }
 
 fn size(plan: &BuildPlan, solute: &Solute) -> Extent {

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use molbox::workflow::types::Notice;
 use molbox_analysis::{Structure, Topology};
 
-use crate::formats::Format;
-use crate::formats::ligand;
+use crate::formats::{Format, contents, ligand};
 use crate::plan::force_field::{NEGATIVE, POSITIVE};
 
 /// Molecules that are to be solvated. Lengths in nm.
@@ -24,6 +24,8 @@ pub(super) struct Solute {
     pub(super) charge: i64,
     /// What a build fails for: chains that are to be kept and are not in the structure.
     pub(super) no_such_chain: Option<String>,
+    /// What becomes of parts of the structure that nobody may expect.
+    pub(super) warnings: Vec<Notice>,
     positions: Vec<[f64; 3]>,
 }
 
@@ -62,6 +64,7 @@ impl Solute {
         };
         let Structure { topology, positions, .. } = parsed.ok()?;
         self.no_such_chain = chains.and_then(|wanted| no_such_chain(&topology, wanted));
+        self.warnings = contents::warnings(&text, format, chains, &topology);
         let mut last_chain = None;
         for (index, residue) in topology.residues().enumerate() {
             let chain = topology.chain_id(residue.chain);

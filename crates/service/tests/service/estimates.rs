@@ -76,6 +76,59 @@ async fn a_chain_that_the_structure_lacks_is_named_by_the_check_which_estimates_
 }
 
 #[tokio::test]
+async fn what_a_build_would_do_to_a_structure_is_told_by_the_check() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let atom = |serial: usize, name: &str, residue: &str, chain: &str, number: usize| {
+        let x = 1.5 * serial as f64;
+        format!(
+            "HETATM{serial:>5}  {name:<3} {residue} {chain}{number:>4}    {x:8.3}{:8.3}{:8.3}\n",
+            50.0, 50.0
+        )
+    };
+    let mut text = std::fs::read_to_string(example("1vii.pdb")).unwrap();
+    text = text.replace(" TRP A  64 ", " TRX A  64 ");
+    text.truncate(text.find("\nTER").unwrap());
+    text += "\nTER\n";
+    let ligand = |chain| {
+        let atoms = [1, 2].map(|residue| {
+            [("C1", 0), ("C2", 1)]
+                .map(|(name, nth)| atom(900 + 2 * residue + nth, name, "BEN", chain, 200 + residue))
+        });
+        atoms.concat().concat()
+    };
+    text += &ligand("A");
+    text += &ligand("B");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.pdb");
+    std::fs::write(&path, text + "END\n").unwrap();
+    molbox.upload(&path).await.unwrap();
+    for (more, expected) in [
+        (json!({}), "BEN (4) would be removed, unless the force field has a template of it"),
+        (
+            json!({"chain_id": "A"}),
+            "BEN (2) would be removed, unless the force field has a template of it",
+        ),
+        (
+            json!({"membrane": "POPC"}),
+            "BEN (4) would be removed, unless the force field has a template of it",
+        ),
+    ] {
+        let mut body = json!({"protein": "odd"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (_, preview) = post(&service, &key, "/check/system", &body).await;
+        let told: Vec<_> = preview["warnings"].as_array().unwrap().iter().collect();
+        let said = |code: &str| {
+            let one = told.iter().find(|warning| warning["code"] == code);
+            one.unwrap_or_else(|| panic!("{code}: {preview}"))["message"].as_str().unwrap()
+        };
+        assert_eq!(said("no_template"), "TRX (1) needs a force field that has a template of it");
+        assert_eq!(said("heterogen_removed"), expected, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_probably_not_meant_is_told_by_the_check_and_kept_with_the_job() {
     let service = Service::start();
     let key = service.key("ada");
