@@ -2,16 +2,18 @@
 
 use std::fmt::Write as _;
 
+use super::ro_crate;
+
 /// Its name in the bundle.
 pub(crate) const README: &str = "README.txt";
 
+/// The record of a bundle.
+const MANIFEST: &str = "manifest.json";
+
 /// What files are called, with `*` for the name of a stage, and what they are.
-const FILES: [(&str, &str); 20] = [
-    (
-        "manifest.json",
-        "what was asked for, versions, seed, citations, warnings, checksum of every file",
-    ),
-    ("ro-crate-metadata.json", "the same for programs that read research objects: RO-Crate"),
+const FILES: [(&str, &str); 21] = [
+    (MANIFEST, "what was asked for, versions, seed, citations, warnings, checksum of every file"),
+    (ro_crate::FILE, "the same for programs that read research objects: RO-Crate"),
     ("log.txt", "what the programs reported while they ran"),
     ("minimization.pdb", "the structure once its energy was minimised"),
     ("minimization.cif", "the structure once its energy was minimised"),
@@ -37,7 +39,11 @@ const FILES: [(&str, &str); 20] = [
         "OpenMM's State then: positions as in the trajectory, not moved into the box, velocities, box",
     ),
     ("*.method.json", "how the stage was run: engine, integrator, barostat, cutoffs, processor"),
-    ("system/manifest.json", "the same of the build of the system"),
+    (
+        "system/manifest.json",
+        "of the build of the system: what was asked for, versions, seed, warnings",
+    ),
+    ("system/log.txt", "what the programs reported while they built it"),
     (
         "system/system.*",
         "the system as it was built: structure (.pdb, .cif), forces for OpenMM (.xml)",
@@ -48,11 +54,13 @@ const FILES: [(&str, &str); 20] = [
     ("system/topology.json", "names, elements, masses, bonds of its atoms, by which masks select"),
 ];
 
-/// The text for the files of a bundle, by their names in it.
+/// The text for the files of a bundle, by their names in it, and those that describe them, which
+/// every bundle has and which are written last.
 pub(super) fn text(id: &str, names: &[&str]) -> String {
     let mut text = format!("Results of {id}\n\n");
+    let names = [&[MANIFEST, ro_crate::FILE][..], names].concat();
     let widest = names.iter().map(|name| name.len()).max().unwrap_or(0);
-    for name in names {
+    for name in &names {
         let line = format!("{name:widest$}  {}", meaning(name));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", line.trim_end());
@@ -99,6 +107,8 @@ mod tests {
         assert!(line("minimization.pdb").contains("minimised"));
         assert!(line("system/system.xml").contains("forces for OpenMM"));
         assert!(text("job_1", &["excerpt.dcd"]).contains("that were asked for alone"));
+        assert!(line("manifest.json").contains("checksum of every file"));
+        assert!(line("ro-crate-metadata.json").contains("RO-Crate"));
         assert_eq!(line("other"), "", "what is not known is listed all the same");
     }
 
