@@ -65,8 +65,8 @@ pub(crate) async fn of_job(
 }
 
 /// What the build of a system would take, and what it would do to the structure that nobody may
-/// expect; nothing of one whose files are not read and of one that another program has built, and no
-/// numbers of a membrane, whose box is that of whole patches. `entry` is the content of a public
+/// expect. Nothing of one whose files are not read and of one that another program has built, and
+/// no numbers of a membrane, whose box is that of whole patches. `entry` is the content of a public
 /// structure entry that is not stored. Also no numbers of a build that would fail, for which there
 /// is a warning.
 pub(crate) async fn of_system(

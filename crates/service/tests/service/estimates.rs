@@ -82,10 +82,8 @@ async fn what_a_build_would_do_to_a_structure_is_told_by_the_check() {
     let molbox = service.client_with(&key);
     let atom = |serial: usize, name: &str, residue: &str, chain: &str, number: usize| {
         let x = 1.5 * serial as f64;
-        format!(
-            "HETATM{serial:>5}  {name:<3} {residue} {chain}{number:>4}    {x:8.3}{:8.3}{:8.3}\n",
-            50.0, 50.0
-        )
+        let at = format!("{x:8.3}  50.000  50.000");
+        format!("HETATM{serial:>5}  {name:<3} {residue} {chain}{number:>4}    {at}\n")
     };
     let mut text = std::fs::read_to_string(example("1vii.pdb")).unwrap();
     text = text.replace(" TRP A  64 ", " TRX A  64 ");
