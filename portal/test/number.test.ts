@@ -53,4 +53,13 @@ test("numbers of a column have as many decimals", () => {
   assert.deepEqual([1_234_567.5, 2].map(times).map(plain), [1_234_567.5, 2]);
   assert.equal(columnOf([3, 1_200])(3), "3");
   assert.equal(plain(columnOf([1e-12, 0.5])(0.5)), 0.5);
+  assert.equal(plain(columnOf([12_345.678, 0.25], significant(5))(12_345.678)), 12_345.68, "no digit is lost to fewer");
+});
+
+test("what rounding leaves of 0 is 0 beside the numbers of its column, and small numbers are what they are", () => {
+  const rmsd = columnOf([4e-18, 1.25, 2.5]);
+  assert.deepEqual([4e-18, -4e-18, 1.25, 2.5].map(rmsd), ["0.00", "0.00", "1.25", "2.50"]);
+  assert.equal(columnOf([-1e-16, 3])(-1e-16), "0");
+  assert.equal(plain(columnOf([4e-18, 8e-18])(4e-18)), 4e-18);
+  assert.equal(plain(columnOf([2e-9, 0.5])(2e-9)), 2e-9);
 });

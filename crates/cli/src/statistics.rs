@@ -22,8 +22,19 @@ pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Part of a mean below which its error is what rounding leaves of a constant.
+/// Part of the scale of some numbers below which another is what rounding leaves of 0.
 const ROUNDING: f64 = 1e-12;
+
+/// The largest of some values without their signs: what others of them are large or small beside.
+pub(crate) fn scale(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
+}
+
+/// A number for people, which is 0 where it is what rounding leaves of 0 beside others of such a
+/// scale: the RMSD from itself was 4e-18.
+pub(crate) fn unrounded(number: f64, scale: f64) -> f64 {
+    if number.abs() <= ROUNDING * scale { 0.0 } else { number }
+}
 
 /// Decimals with which a mean is written whose error is this: two digits of the error; three
 /// where there is no error to go by.
@@ -111,6 +122,15 @@ mod tests {
         assert_eq!(decimals(300.1, 5.7e-14), 3, "what rounding leaves of 300.1 in all frames");
         assert_eq!(decimals(-2.5e5, 1e-9), 3);
         assert_eq!(decimals(0.0, 1.2e-7), 8);
+    }
+
+    #[test]
+    fn what_rounding_leaves_of_0_is_0_beside_its_scale() {
+        let rmsd = [4e-18, 1.25, -2.5];
+        assert_eq!(scale(&rmsd), 2.5);
+        assert_eq!(rmsd.map(|value| unrounded(value, 2.5)), [0.0, 1.25, -2.5]);
+        assert_eq!(unrounded(4e-18, scale(&[4e-18])), 4e-18, "there is nothing to compare it with");
+        assert_eq!(unrounded(2e-9, 2.5), 2e-9);
     }
 
     #[test]

@@ -11,6 +11,9 @@ const share = new Intl.NumberFormat(LANGUAGE, { style: "percent", maximumFractio
 
 const MOST_DECIMALS = 8;
 
+/** Part of the largest of some numbers below which another is what rounding leaves of 0. */
+const ROUNDING = 1e-12;
+
 /** With at most so many significant digits, and all of those before the point. */
 export function number(value: number, digits = 4): string {
   if (Number.isInteger(value) || Math.abs(value) >= 10 ** (digits - 1)) return whole.format(Math.round(value));
@@ -28,11 +31,13 @@ export function roughly(value: number): string {
  */
 export function columnOf(values: readonly unknown[], rounded = significant(4)): (value: number) => string {
   const numbers = values.filter((value) => typeof value === "number");
-  const decimals = Math.max(0, ...numbers.map((value) => decimalsOf(rounded(value))));
+  const largest = Math.max(0, ...numbers.map(Math.abs));
+  const exact = (value: number) => (Math.abs(value) <= ROUNDING * largest ? 0 : value);
+  const decimals = Math.max(0, ...numbers.map((value) => decimalsOf(rounded(exact(value)))));
   // Beside very small numbers the others would have digits that do not matter.
-  if (decimals > MOST_DECIMALS) return (value) => number(rounded(value), MOST_DECIMALS);
+  if (decimals > MOST_DECIMALS) return (value) => number(rounded(exact(value)), MOST_DECIMALS);
   const format = new Intl.NumberFormat(LANGUAGE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  return (value) => format.format(value);
+  return (value) => format.format(exact(value));
 }
 
 /** Rounds to so many significant digits. */

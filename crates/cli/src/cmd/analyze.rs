@@ -20,6 +20,7 @@ use crate::destination;
 use crate::failure::{Code, Failure};
 use crate::output::counted;
 use crate::request::{self, Body, Flags};
+use crate::statistics;
 use crate::units;
 
 #[derive(Args, Debug)]
@@ -253,15 +254,18 @@ fn summary(table: &Table, errors: &HashMap<(&str, &str), f64>) -> Vec<Value> {
         _ => None,
     });
     let rows = numbers.map(|(column, values)| {
+        let scale = statistics::scale(values);
+        let shown = |number| statistics::unrounded(number, scale);
+        let error = errors.get(&(table.name.as_str(), column.name.as_str()));
         json!({
             "table": table.name,
             "column": column.name,
             "unit": column.unit,
             "rows": values.len(),
-            "mean": values.iter().sum::<f64>() / values.len() as f64,
-            "error": errors.get(&(table.name.as_str(), column.name.as_str())),
-            "least": values.iter().copied().fold(f64::INFINITY, f64::min),
-            "largest": values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            "mean": shown(statistics::mean(values)),
+            "error": error.copied().map(shown),
+            "least": shown(values.iter().copied().fold(f64::INFINITY, f64::min)),
+            "largest": shown(values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         })
     });
     rows.collect()

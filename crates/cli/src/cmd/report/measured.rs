@@ -138,14 +138,16 @@ impl Measured {
     /// Mean, error, deviation, extremes, frames, inefficiency, effective samples, and where
     /// equilibrium begins.
     fn cells(&self) -> [String; 9] {
-        let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
-        let largest = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let scale = statistics::scale(&self.values);
+        let shown = |number| statistics::unrounded(number, scale);
+        let least = shown(self.values.iter().copied().fold(f64::INFINITY, f64::min));
+        let largest = shown(self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         let extremes = [format!("{least:.3}"), format!("{largest:.3}")];
         let [least, largest] = extremes;
         let n_frames = self.values.len().to_string();
         let none = String::new;
         let alone = |why: &str| {
-            let mean = format!("{:.3}", statistics::mean(&self.values));
+            let mean = format!("{:.3}", shown(statistics::mean(&self.values)));
             let why = why.to_owned();
             [
                 mean,
@@ -166,6 +168,7 @@ impl Measured {
             return alone("constant");
         }
         let digits = statistics::decimals(mean, error);
+        let mean = shown(mean);
         let Equilibration { start, inefficiency, n_effective } = equilibration;
         [
             format!("{mean:.digits$}"),
@@ -443,6 +446,18 @@ mod tests {
         assert!(cells[11].contains(" ns (2"), "about 100 of 400 frames: {row}");
         let basis = measured[0].basis().unwrap();
         assert_eq!(basis, format!("{}, {}", cells[11], cells[10]));
+    }
+
+    #[test]
+    fn what_rounding_leaves_of_0_is_0() {
+        let tables = json!({"tables": [
+            {"kind": "rmsd", "name": "rmsd", "title": "RMSD", "columns": [
+                {"name": "frame", "definition": "", "values": [0, 1, 2]},
+                {"name": "rmsd", "definition": "RMSD", "unit": "Å", "values": [-4e-18, 1.0, 2.0]}]},
+        ]});
+        let data: Data = serde_json::from_value(tables).unwrap();
+        let [mean, _, _, least, largest, ..] = Analysis::of(&data).measured[0].cells();
+        assert_eq!([mean, least, largest], ["1.000", "0.000", "2.000"]);
     }
 
     #[test]
