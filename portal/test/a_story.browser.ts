@@ -99,6 +99,7 @@ test("an invitation sets a password and signs in, once", async () => {
   await page.getByText("9 characters are too few").waitFor();
   await browser.check("invitation");
   await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByText("characters are too few").waitFor({ state: "detached" });
   await page.getByLabel("The same again").fill(PASSWORD);
   await page.getByRole("button", { name: "Set the password" }).click();
   await page.getByRole("heading", { name: "Jobs" }).waitFor();

@@ -90,14 +90,23 @@ test("another password ends other sessions, and is the one from then on", async 
   await page.getByLabel("New password", { exact: true }).fill("short");
   await change.click();
   await page.getByText("5 characters are too few").waitFor();
+  await page.getByLabel("New password", { exact: true }).fill("shorter");
+  await page.getByText("7 characters are too few").waitFor();
   await page.getByLabel("New password", { exact: true }).fill(CHOSEN);
+  await page.locator("[aria-invalid=true]").waitFor({ state: "detached" });
   await page.getByLabel("New password again").fill(CHOSEN);
   await change.click();
   await page.locator("[aria-invalid=true]").waitFor();
   assert.equal(await page.locator("[aria-invalid=true]").getAttribute("name"), "password");
   assert.equal(await askedWith(elsewhere), 200, "nothing has changed yet");
   await browser.check("password_refused");
+  const refused = page.locator("[aria-invalid=true]").and(present);
+  await present.fill("not the password either");
+  await refused.waitFor({ state: "detached" });
+  await change.click();
+  await refused.waitFor();
   await present.fill(PASSWORD);
+  await refused.waitFor({ state: "detached" });
   await change.click();
   await page.getByText("The password is changed").waitFor();
   assert.equal(await askedWith(elsewhere), 401);
@@ -152,6 +161,8 @@ test("a text that is too long is said to be, and nothing of it is cut", async ()
   await page.getByRole("dialog").getByLabel("Name").fill("  ");
   await page.getByRole("button", { name: "Make the key" }).click();
   await page.getByRole("dialog").getByText("Blanks alone are no name.").waitFor();
+  await page.getByRole("dialog").getByLabel("Name").fill(" a");
+  await page.getByText("Blanks alone are no name.").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Close" }).click();
   browser.look();
 });
@@ -173,6 +184,8 @@ test("a password that was typed otherwise again is said to be where it was", asy
   await page.getByRole("button", { name: "Change the password" }).click();
   await page.getByLabel("New password again").and(page.locator("[aria-invalid=true]")).waitFor();
   assert.equal(await page.locator("[aria-invalid=true]").count(), 1);
+  await page.getByLabel("New password", { exact: true }).fill(CHOSEN);
+  await page.locator("[aria-invalid=true]").waitFor({ state: "detached" });
   browser.look();
 });
 

@@ -50,6 +50,7 @@ test("an account is made, and its owner signs in by the link", async () => {
   await page.getByText("A name has no / ? # or %").waitFor();
   await browser.check("account_new");
   await name.fill("bob");
+  await page.getByText("A name has no / ? # or %").waitFor({ state: "detached" });
   // The second click of two would be refused, as there is an account now, and take the link away.
   await page.getByRole("button", { name: "Make and invite" }).dblclick();
   await page.getByText("It is shown this once").waitFor();
@@ -95,6 +96,7 @@ test("limits are changed, and the last administrator stays", async () => {
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByText("Whole numbers only").waitFor();
   await tasks.fill("7");
+  await page.getByText("Whole numbers only").waitFor({ state: "detached" });
   await page.getByLabel("Space of files and results, GB").fill("0.5");
   await browser.check("account_change");
   await page.getByRole("button", { name: "Change it" }).click();

@@ -1,6 +1,6 @@
 //! The account of who has signed in: ways in, and what it uses.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 
 import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
@@ -12,6 +12,7 @@ import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
 import { SESSIONS, Sessions } from "../part/sessions.tsx";
 import { USAGE } from "../part/usage.ts";
 import { Used } from "../part/used.tsx";
+import { useWrong } from "../part/wrong.ts";
 
 export default function Account() {
   return <div className="stack">
@@ -31,7 +32,7 @@ type Wrong = Partial<Record<keyof Change, string>>;
 
 function Password() {
   const queries = useQueryClient();
-  const [typedWrong, setTypedWrong] = useState<ReturnType<typeof unlike>>();
+  const { wrong, isRight, look } = useWrong((data) => unlike(data, "new_password"));
   const change = useOnce({
     mutationFn: ({ body }: { body: Change; form: HTMLFormElement }) => expectData(molbox.POST("/session/password", { body })),
     onSuccess: (_, { form }) => {
@@ -44,21 +45,19 @@ function Password() {
     const form = event.currentTarget;
     const data = new FormData(form);
     const body: Change = { password: textOf(data, "password"), new_password: textOf(data, "new_password") };
-    const found = unlike(body.new_password, textOf(data, "again"));
-    setTypedWrong(found);
     change.reset();
-    if (!found && !change.isPending) change.mutate({ body, form });
+    if (isRight(data) && !change.isPending) change.mutate({ body, form });
   };
   const refused = wrongIn(change.error);
   return <section className="panel stack" aria-labelledby="password">
     <h2 id="password">Password</h2>
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submit} onInput={look}>
       <Input label="Present password" name="password" type="password" autoComplete="current-password" longest={LONGEST}
-        wrong={refused?.password} />
+        refused={refused?.password} />
       <Input label="New password" name="new_password" type="password" autoComplete="new-password" longest={LONGEST}
         help={`${SHORTEST} characters or more. All other sessions end with the old one.`}
-        wrong={typedWrong?.first ?? refused?.new_password} />
-      <Input label="New password again" name="again" type="password" autoComplete="new-password" longest={LONGEST} wrong={typedWrong?.again} />
+        wrong={wrong.first} refused={refused?.new_password} />
+      <Input label="New password again" name="again" type="password" autoComplete="new-password" longest={LONGEST} wrong={wrong.again} />
       {change.error && !refused && <Failure error={change.error} />}
       {change.isSuccess && <Notice><p>The password is changed, and every other session has ended.</p></Notice>}
       <div className="end"><button className="main" aria-busy={change.isPending}>Change the password</button></div>

@@ -9,11 +9,12 @@ import { Failure, Notice } from "../part/notice.tsx";
 import { LONGEST, SHORTEST, unlike } from "../part/password.ts";
 import { useSignedIn } from "../part/session.ts";
 import { When } from "../part/when.tsx";
+import { useWrong } from "../part/wrong.ts";
 import { address, fragment, goToStart } from "../routes.ts";
 
 export default function Invitation() {
   const [token] = useState(fragment);
-  const [wrong, setWrong] = useState<ReturnType<typeof unlike>>();
+  const { wrong, isRight, look } = useWrong((data) => unlike(data, "password"));
   const signedIn = useSignedIn();
   // Before anything is typed. It is looked at once: what becomes of it meanwhile is said when it is accepted.
   const invitation = useQuery({
@@ -32,10 +33,7 @@ export default function Invitation() {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
-    const password = textOf(data, "password");
-    const found = unlike(password, textOf(data, "again"));
-    setWrong(found);
-    if (!found && !accept.isPending) accept.mutate(password);
+    if (isRight(data) && !accept.isPending) accept.mutate(textOf(data, "password"));
   };
   const noGood = [invitation.error, accept.error].find(isNoGood);
   return <section className="narrow stack">
@@ -48,7 +46,7 @@ export default function Invitation() {
       <p>Whoever has chosen a password already can <a href={address("jobs")}>sign in</a>.</p>
     </> : invitation.error ? <Failure error={invitation.error} again={() => void invitation.refetch()} />
     : !invitation.data ? <p className="quiet">Loading…</p>
-    : <form className="panel stack" onSubmit={submit}>
+    : <form className="panel stack" onSubmit={submit} onInput={look}>
       <p>
         For the account <strong>{invitation.data.account}</strong>. The invitation
         ends <When at={invitation.data.expires_at} />.
@@ -56,8 +54,8 @@ export default function Invitation() {
       {/* What keeps passwords keeps this one under the name. */}
       <input hidden readOnly autoComplete="username" value={invitation.data.account} />
       <Input label="Password" name="password" type="password" autoComplete="new-password" autoFocus longest={LONGEST}
-        help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong?.first} />
-      <Input label="The same again" name="again" type="password" autoComplete="new-password" longest={LONGEST} wrong={wrong?.again} />
+        help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong.first} />
+      <Input label="The same again" name="again" type="password" autoComplete="new-password" longest={LONGEST} wrong={wrong.again} />
       {accept.error && <Failure error={accept.error} />}
       <div className="end"><button className="main" aria-busy={accept.isPending}>Set the password and sign in</button></div>
     </form>}

@@ -12,6 +12,7 @@ import { bytes, hours, number } from "./number.ts";
 import { Pages, usePaging } from "./pages.tsx";
 import { QUEUE } from "./queue.tsx";
 import { When } from "./when.tsx";
+import { useWrong } from "./wrong.ts";
 
 type Account = Schemas["ManagedAccount"];
 type Change = Schemas["AccountChange"];
@@ -118,7 +119,7 @@ function NewAccount({ onClose }: { onClose: () => void }) {
   const wrong = inWords(create.error, "account");
   return <Dialog title="New account" onClose={onClose}>
     <form className="stack" onSubmit={submit}>
-      <Input label="Name" name="account" longest={200} aria-required autoFocus wrong={wrong}
+      <Input label="Name" name="account" longest={200} aria-required autoFocus refused={wrong}
         help="It is what its owner signs in with." />
       <Role value="user" />
       {create.error && wrong === undefined && <Failure error={create.error} />}
@@ -192,18 +193,12 @@ function Link({ made, onClose }: { made: Schemas["Invitation"]; onClose: () => v
 
 function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
   const change = useChange(of.account, onClose);
-  const [wrong, setWrong] = useState<Partial<Record<Limit, string>>>({});
+  const { wrong, isRight, look } = useWrong(notLimits);
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
+    if (!isRight(data) || change.isPending) return;
     const [tasks, gigabytes, hours] = [limitIn(data, "open_tasks"), limitIn(data, "bytes"), limitIn(data, "hours")];
-    const whole = "Whole numbers only; nothing for the service's limit, 0 for none.";
-    setWrong({
-      ...(!isWhole(tasks) && { open_tasks: whole }),
-      ...(!isWhole(hours) && { hours: whole }),
-      ...(Number.isNaN(gigabytes) && { bytes: "A number; nothing for the service's limit, 0 for none." }),
-    });
-    if (!isWhole(tasks) || !isWhole(hours) || Number.isNaN(gigabytes) || change.isPending) return;
     change.mutate({
       role: roleIn(data),
       limits: {
@@ -217,14 +212,14 @@ function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
   const isPlaced = LIMITS.some((limit) => refused[limit] !== undefined);
   const { open_tasks: tasks, bytes: held, hours } = of.limits;
   return <Dialog title={`Change ${of.account}`} onClose={onClose}>
-    <form className="stack" onSubmit={submit} noValidate>
+    <form className="stack" onSubmit={submit} onInput={look} noValidate>
       <Role value={of.role} />
       <Input label="Tasks that may wait or run" name="open_tasks" inputMode="numeric" defaultValue={tasks} placeholder="the service's"
-        help="0 is any number; nothing is what the service allows everybody." wrong={wrong.open_tasks ?? refused.open_tasks} />
+        help="0 is any number; nothing is what the service allows everybody." wrong={wrong.open_tasks} refused={refused.open_tasks} />
       <Input label="Space of files and results, GB" name="bytes" inputMode="decimal" placeholder="the service's"
-        defaultValue={held === undefined ? undefined : held / BYTES_IN_GB} wrong={wrong.bytes ?? refused.bytes} />
+        defaultValue={held === undefined ? undefined : held / BYTES_IN_GB} wrong={wrong.bytes} refused={refused.bytes} />
       <Input label={`Hours that its tasks may run, in ${of.usage.hours?.days ?? 30} days`} name="hours" inputMode="numeric" placeholder="the service's"
-        defaultValue={hours} wrong={wrong.hours ?? refused.hours} />
+        defaultValue={hours} wrong={wrong.hours} refused={refused.hours} />
       {change.error && !isPlaced && <Failure error={change.error} />}
       <div className="end">
         <button type="button" onClick={onClose}>Close</button>
@@ -232,6 +227,16 @@ function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
       </div>
     </form>
   </Dialog>;
+}
+
+/** What is no limit in the form of an account. */
+function notLimits(data: FormData): Partial<Record<Limit, string>> {
+  const whole = "Whole numbers only; nothing for the service's limit, 0 for none.";
+  return {
+    ...(!isWhole(limitIn(data, "open_tasks")) && { open_tasks: whole }),
+    ...(!isWhole(limitIn(data, "hours")) && { hours: whole }),
+    ...(Number.isNaN(limitIn(data, "bytes")) && { bytes: "A number; nothing for the service's limit, 0 for none." }),
+  };
 }
 
 function isWhole(limit: number | undefined): boolean {

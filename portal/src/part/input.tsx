@@ -1,13 +1,23 @@
 //! An input with its label, what helps to fill it in, and what is wrong with it.
 import { type ComponentProps, type FormEvent, type ReactNode, useId, useState } from "react";
 
-/** `longest` is how many characters are taken; more can be typed, and pasted, so that nothing is cut without a word. */
-type Props = ComponentProps<"input"> & { label: string; help?: ReactNode; wrong?: string | undefined; longest?: number };
+/**
+ * `wrong` is of what stands in it now, `refused` what the service said of what was sent: it is gone as soon as something
+ * else is typed. `longest` is how many characters are taken; more can be typed, and pasted, so that nothing is cut
+ * without a word.
+ */
+type Props = ComponentProps<"input"> & {
+  label: string; help?: ReactNode; wrong?: string | undefined; refused?: string | undefined; longest?: number;
+};
 
-export function Input({ label, help, wrong: refused, longest = Infinity, autoFocus = false, ...input }: Props) {
+export function Input({ label, help, wrong: typedWrong, refused, longest = Infinity, autoFocus = false, ...input }: Props) {
   const id = useId();
   const [own, say] = useState("");
+  const [isOther, other] = useState(false);
+  // What is sent next may be refused in the same words.
+  if (isOther && refused === undefined) other(false);
   const look = ({ currentTarget: it }: FormEvent<HTMLInputElement>) => {
+    other(refused !== undefined);
     const length = [...it.value].length;
     it.setCustomValidity(length > longest ? `${length} characters are too many; at most ${longest} are taken.` : "");
     say(it.validity.customError ? it.validationMessage : "");
@@ -19,7 +29,7 @@ export function Input({ label, help, wrong: refused, longest = Infinity, autoFoc
     say(it.validity.customError ? it.validationMessage : "Fill this in.");
     if (it.form?.querySelector("input:invalid") === it) it.focus();
   };
-  const wrong = own || refused;
+  const wrong = own || typedWrong || (isOther ? undefined : refused);
   const said = [help !== undefined && `${id}-help`, wrong && `${id}-wrong`].filter(Boolean).join(" ");
   return <div className="field">
     <label htmlFor={id}>{label}</label>

@@ -9,6 +9,7 @@ import { Input, textOf } from "./input.tsx";
 import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { When } from "./when.tsx";
+import { useWrong } from "./wrong.ts";
 
 const KEYS = ["keys"];
 
@@ -55,9 +56,14 @@ const TERMS: [name: string, days: number | undefined][] = [
   ["30 days", 30], ["90 days", 90], ["1 year", 365], ["never", undefined],
 ];
 
+/** What is wrong with the name of a key. */
+function unnamed(data: FormData): { name?: string } {
+  return textOf(data, "name").trim() === "" ? { name: "Blanks alone are no name." } : {};
+}
+
 function NewKey({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
-  const [wrong, setWrong] = useState<string>();
+  const { wrong, isRight, look } = useWrong(unnamed);
   const create = useOnce({
     mutationFn: (body: Schemas["KeyRequest"]) => expectData(molbox.POST("/submit/key", { body })),
     onSuccess: () => queries.invalidateQueries({ queryKey: KEYS }),
@@ -65,17 +71,15 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
-    const name = textOf(data, "name").trim();
-    setWrong(name === "" ? "Blanks alone are no name." : undefined);
-    if (name === "") return;
     const days = TERMS[Number(textOf(data, "term"))]?.[1];
-    if (!create.isPending) create.mutate({ name, ...(days !== undefined && { days }) });
+    if (!isRight(data) || create.isPending) return;
+    create.mutate({ name: textOf(data, "name").trim(), ...(days !== undefined && { days }) });
   };
   if (create.data) return <ShownOnce made={create.data} onClose={onClose} />;
   return <Dialog title="New key" onClose={onClose}>
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submit} onInput={look}>
       <Input label="Name" name="name" help="What it is for, or where it lies: laptop, nightly replicas." longest={100}
-        required autoFocus wrong={wrong} />
+        required autoFocus wrong={wrong.name} />
       <div className="field">
         <label htmlFor="term">Expires</label>
         <select id="term" name="term" defaultValue={1}>
