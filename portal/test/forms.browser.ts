@@ -254,8 +254,8 @@ test("a portfolio is read again when its file is chosen again, and only one curr
   assert.equal(await bars.count(), 2);
   await page.route("**/historical/csv**", async (route) => {
     const response = await route.fetch();
-    const report = await response.json() as { rows: { currency: string }[] };
-    for (const [i, row] of report.rows.entries()) row.currency = ["USD", "JPY"][i] ?? "";
+    const report = await response.json() as { rows: { currency: string; initialMargin: number }[] };
+    for (const [i, row] of report.rows.entries()) Object.assign(row, { currency: ["USD", "JPY"][i], initialMargin: 10_000 * row.initialMargin });
     await route.fulfill({ response, json: report });
   });
   await page.getByRole("button", { name: "Calculate" }).click();
@@ -263,6 +263,14 @@ test("a portfolio is read again when its file is chosen again, and only one curr
   assert.equal(await bars.count(), 0);
   await page.setViewportSize({ width: 390, height: 844 });
   await page.getByRole("row", { name: /XEQ2 short/ }).getByText("JPY").filter({ visible: true }).waitFor();
+  const panel = page.locator("section.panel").filter({ has: page.getByRole("heading", { name: "Positions" }) });
+  const lines = await panel.locator("tbody td.number:visible").evaluateAll((cells) => cells.map((cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map(({ bottom }) => Math.round(bottom))).size;
+  }));
+  assert.deepEqual(lines, [1, 1, 1, 1], "an amount and its currency are in one line");
+  assert.ok(await panel.evaluate((it) => it.scrollWidth <= it.clientWidth), "the table is as wide as the screen");
   await browser.check("margin_currencies");
   const amounts = await page.locator("section.panel").filter({ has: page.getByRole("heading", { name: "Positions" }) }).locator("tbody td.number:nth-child(6)").allInnerTexts();
   assert.match(amounts[0] ?? "", /\.\d\d$/);

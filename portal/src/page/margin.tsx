@@ -252,7 +252,7 @@ function Positions({ rows }: { rows: Report["rows"] }) {
       <thead>
         <tr>
           <th scope="col">Ticker</th>
-          <th scope="col">Side</th>
+          <th scope="col" className="wide">Side</th>
           <th scope="col" className="number">Contracts</th>
           <th scope="col" className="number wide">Value</th>
           <th scope="col" className="number wide">Gain</th>
@@ -262,12 +262,12 @@ function Positions({ rows }: { rows: Report["rows"] }) {
         </tr>
       </thead>
       <tbody>{rows.map((row, i) => <tr key={i}>
-        <td>{row.ticker}</td>
-        <td>{row.positionType}</td>
+        <td className="words">{row.ticker}<div className="small only-narrow quiet">{row.positionType}</div></td>
+        <td className="wide">{row.positionType}</td>
         <td className="number">{contracts(row.quantity)}</td>
         <td className="number wide">{amount(row.currentMarketValue, row.currency)}</td>
         <td className="number wide">{amount(row.variationMargin, row.currency)}</td>
-        <td className="number">{amount(row.initialMargin, row.currency)}<span className="only-narrow quiet"> {row.currency}</span></td>
+        <td className="number">{amount(row.initialMargin, row.currency)}<span className="only-narrow quiet">{"\u00a0"}{row.currency}</span></td>
         {hasBars && <td className="wide part-of-margin"><Bar share={row.initialMargin / largest} /></td>}
         <td className="wide">{row.currency}</td>
       </tr>)}</tbody>
