@@ -94,10 +94,11 @@ test("a packed file is unpacked, an ent file is a pdb file, and a folder is said
   const cut = page.getByRole("listitem").filter({ hasText: "cut.pdb.gz" });
   await cut.getByRole("alert").getByText("cannot be unpacked").waitFor();
   await cut.getByRole("button", { name: "Leave it" }).click();
-  await page.getByText("Drop files anywhere").evaluate((it) => {
+  // Below all that the page shows.
+  await page.evaluate(() => {
     const item = { getAsFile: () => new File([], "results"), webkitGetAsEntry: () => ({ isDirectory: true }) };
     const drop = Object.assign(new Event("drop", { bubbles: true, cancelable: true }), { dataTransfer: { items: [item] } });
-    it.dispatchEvent(drop);
+    document.documentElement.dispatchEvent(drop);
   });
   const folder = page.getByRole("listitem").filter({ hasText: "results" });
   await folder.getByRole("alert").getByText("results is a folder").waitFor();

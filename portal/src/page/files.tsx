@@ -1,6 +1,6 @@
 //! The files of the account. The whole page takes what is dropped on it.
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type DragEvent, type FormEvent, Suspense, useContext, useEffect, useRef, useState } from "react";
+import { type FormEvent, Suspense, useContext, useEffect, useRef, useState } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { newKey } from "../api/key.ts";
@@ -38,13 +38,29 @@ export default function Files() {
     if (!file) return [];
     return [{ file, name: stemOf(file.name), ...(isFolder && { unfit: new Unfit(`${file.name} is a folder: drop the files in it, or a zip of them`) }) }];
   }));
-  const drop = (event: DragEvent) => {
-    event.preventDefault();
-    setOver(false);
-    addDropped([...event.dataTransfer.items]);
-  };
-  return <div className="stack" onDragOver={(event) => (event.preventDefault(), setOver(true))}
-    onDragLeave={(event) => event.currentTarget === event.target && setOver(false)} onDrop={drop}>
+  useEffect(() => {
+    const over = (event: DragEvent) => {
+      event.preventDefault();
+      setOver(true);
+    };
+    // From one element to another is not away from the page.
+    const leave = (event: DragEvent) => event.relatedTarget === null && setOver(false);
+    const drop = (event: DragEvent) => {
+      event.preventDefault();
+      setOver(false);
+      addDropped([...(event.dataTransfer?.items ?? [])]);
+    };
+    // Below what the page shows, too: there a browser would leave it, and open the file by itself.
+    addEventListener("dragover", over);
+    addEventListener("dragleave", leave);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("dragleave", leave);
+      removeEventListener("drop", drop);
+    };
+  });
+  return <div className="stack">
     <title>Files · molbox</title>
     <h1>Files</h1>
     <DropZone isOver={isOver} onFiles={add} />
