@@ -122,10 +122,15 @@ function StructureContents({ structure, kept, onKept }: { structure: Schemas["St
         && <><dt>heterogens</dt><dd>{heterogens.map(({ name, count }) => `${number(count)} ${name}`).join(", ")}</dd></>}
     </dl>
     <div className="scroll" role="region" aria-label="Chains" tabIndex={0}><table>
-      <thead><tr><th>Chain</th><th>Kind</th><th className="number">Residues</th><th className="number">Missing</th>
-        <th className="number">Waters</th></tr></thead>
+      <thead><tr>
+        <th scope="col">Chain</th>
+        <th scope="col">Kind</th>
+        <th scope="col" className="number">Residues</th>
+        <th scope="col" className="number">Missing</th>
+        <th scope="col" className="number">Waters</th>
+      </tr></thead>
       <tbody>{chains.map((chain, i) => <tr key={i}>
-        <td><ChainName chain={chain} choice={choices[i]} onKept={onKept} /></td>
+        <td className="words"><ChainName chain={chain} choice={choices[i]} onKept={onKept} /></td>
         <td className="words">{chain.kinds.map((kind) => kind.replaceAll("_", " ")).join(", ")}</td>
         <td className="number">{number(chain.residues)}</td>
         <td className="number">{number(chain.missing_residues)}</td>
