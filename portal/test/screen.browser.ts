@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { browser, page, service } from "./admin_signed_in.ts";
+import { LONG_MS } from "./person.ts";
 
 const JOB = "job_00000000000000000001";
 const ANALYSIS = "ana_00000000000000000001";
@@ -174,5 +175,39 @@ test("what is suggested is not called wrong before it is sent", async () => {
   await page.getByText("line 1: selects fewer than three atoms").waitFor();
   assert.ok(await wrong.evaluate((it) => it === document.activeElement), "the button leads there");
   await page.unrouteAll();
+  browser.look();
+});
+
+/** Whether something is drawn on the canvas of the viewer, and nothing at its sides. */
+function isWhole(): boolean {
+  const canvas = document.querySelector<HTMLCanvasElement>(".stage canvas");
+  const place = canvas?.closest("[role=img]");
+  if (!canvas || canvas.clientWidth !== place?.clientWidth) return false;
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+  copy?.drawImage(canvas, 0, 0);
+  const isBlank = (x: number, width: number) => {
+    const pixels = copy?.getImageData(x, 0, width, canvas.height).data ?? [];
+    return pixels.every((value, i) => value === pixels[i % 4]);
+  };
+  return isBlank(0, 1) && isBlank(canvas.width - 1, 1) && !isBlank(0, canvas.width);
+}
+
+test("what is seen whole of a molecule is seen in a narrow window, too", async () => {
+  const atoms = Array.from({ length: 12 }, (_, i) =>
+    `HETATM${String(i + 1).padStart(5)}  C${String(i + 1).padEnd(3)}UNL A   1    ${(1.5 * i).toFixed(3).padStart(8)}   0.000   0.000  1.00  0.00           C`);
+  await page.goto(`${service.portal}files`);
+  await page.locator("input[type=file]").setInputFiles(
+    { name: "row.pdb", mimeType: "application/octet-stream", buffer: Buffer.from(`${atoms.join("\n")}\nEND\n`) });
+  await page.getByRole("link", { name: "row", exact: true }).click();
+  const picture = page.getByRole("img", { name: "Structure of 12 atoms" });
+  await picture.waitFor({ timeout: LONG_MS });
+  await page.waitForFunction(isWhole);
+  // As wide as the narrow window.
+  await picture.press("+");
+  await page.waitForFunction(isWhole);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.waitForFunction(isWhole);
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.waitForFunction(isWhole);
   browser.look();
 });

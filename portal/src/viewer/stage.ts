@@ -12,6 +12,7 @@ import { BoxCage } from "molstar/lib/mol-geo/primitive/box.js";
 import { cloneCage, transformCage } from "molstar/lib/mol-geo/primitive/cage.js";
 import { Spacegroup, SpacegroupCell, Sphere3D } from "molstar/lib/mol-math/geometry.js";
 import { Mat4, Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
+import { Camera } from "molstar/lib/mol-canvas3d/camera.js";
 import type { Canvas3D, Canvas3DProps } from "molstar/lib/mol-canvas3d/canvas3d.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
@@ -219,6 +220,8 @@ export class Stage {
   #still: Pick<Canvas3DProps, "multiSample" | "postprocessing"> | undefined;
   /** Whether shades and smoothing would take seconds, so that there are none. */
   readonly #isSlow: boolean;
+  /** How far away what is of size 1 has to be, to be seen whole in a picture of the present shape. */
+  #away: number | undefined;
 
   private constructor(plugin: PluginContext, hasAxes: boolean) {
     this.#plugin = plugin;
@@ -229,6 +232,7 @@ export class Stage {
       plugin.canvas3d?.setProps({ interaction: { maxFps: SEEKS_A_SECOND } });
     }
     if (!hasAxes) plugin.canvas3d?.setProps({ camera: { helper: { axes: OFF } } });
+    plugin.canvas3d?.resized.subscribe(this.#refit);
     this.#scheme.addEventListener("change", this.#colour);
     this.#colour();
   }
@@ -465,6 +469,16 @@ export class Stage {
     return loci;
   }
 
+  /** Goes as much further away, or nearer, as a picture of another shape needs: what was seen whole still is. */
+  readonly #refit = () => {
+    const camera = this.#plugin.canvas3d?.camera;
+    // A picture that is hidden has no shape.
+    if (!camera || camera.viewport.width === 0 || camera.viewport.height === 0) return;
+    const away = Camera.targetDistance(1, camera.state.mode, camera.state.fov, camera.viewport.width, camera.viewport.height);
+    if (this.#away !== undefined && away !== this.#away) this.zoom(away / this.#away);
+    this.#away = away;
+  };
+
   /** Back to the whole of it. */
   reset(): void {
     this.#plugin.managers.camera.reset(undefined, 0);
@@ -595,7 +609,7 @@ function edgesOfCell(cell: SpacegroupCell, middle: Vec3): Mesh {
   const cage = transformCage(cloneCage(BoxCage()), Mat4.fromTranslation(Mat4(), middle));
   const state = MeshBuilder.createState(256, 128);
   state.currentGroup = 0;
-  MeshBuilder.addCage(state, cell.fromFractional, cage, Math.cbrt(cell.volume) / 300, 2, 12);
+  MeshBuilder.addCage(state, cell.fromFractional, cage, Math.cbrt(cell.volume) / 180, 2, 12);
   const mesh = MeshBuilder.getMesh(state);
   const { radius } = Sphere3D.fromDimensionsAndTransform(Sphere3D(), Vec3.unit, cell.fromFractional);
   mesh.setBoundingSphere(Sphere3D.create(Vec3.transformMat4(Vec3(), middle, cell.fromFractional), radius));
