@@ -178,11 +178,11 @@ test("what is suggested is not called wrong before it is sent", async () => {
   browser.look();
 });
 
-/** Whether something is drawn on the canvas of the viewer, and nothing at its sides. */
+/** Whether the canvas of the viewer is as wide as its place, something is drawn on it, and nothing at its sides. */
 function isWhole(): boolean {
   const canvas = document.querySelector<HTMLCanvasElement>(".stage canvas");
   const place = canvas?.closest("[role=img]");
-  if (!canvas || canvas.clientWidth !== place?.clientWidth) return false;
+  if (!canvas || canvas.width !== place?.clientWidth) return false;
   const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
   copy?.drawImage(canvas, 0, 0);
   const isBlank = (x: number, width: number) => {
@@ -206,6 +206,8 @@ test("what is seen whole of a molecule is seen in a narrow window, too", async (
   await picture.press("+");
   await page.waitForFunction(isWhole);
   await page.setViewportSize({ width: 390, height: 844 });
+  const [canvas, place] = [".stage canvas", ".stage [role=img]"].map((it) => page.locator(it).evaluate(({ clientWidth }) => clientWidth));
+  assert.equal(await canvas, await place, "at once, as it was drawn before");
   await page.waitForFunction(isWhole);
   await page.setViewportSize({ width: 1280, height: 900 });
   await page.waitForFunction(isWhole);
