@@ -98,7 +98,7 @@ impl<'a> Words<'a> {
             "name" => Part::one(format!("@{}", self.values(is_name)?)),
             "element" => Part::one(format!("@/{}", self.values(is_name)?)),
             "resname" | "resn" => Part::one(format!(":{}", self.values(is_name)?)),
-            "resid" | "resi" | "residue" | "resnum" | "resSeq" => {
+            "resid" | "resi" | "resnum" | "resSeq" => {
                 Part::one(format!(":;{}", self.values(is_number)?))
             }
             "chain" | "chainid" | "chainID" | "segid" => {
