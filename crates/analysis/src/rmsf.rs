@@ -149,9 +149,9 @@ impl Task for Fluctuation {
             // The positions were widened from 32 bits, so that narrowing them loses nothing.
             let n = self.members.len();
             let columns = [&sums.points.x, &sums.points.y, &sums.points.z];
-            sums.kept.extend(
-                columns.into_iter().flat_map(|column| column[..n].iter().map(|x| *x as f32)),
-            );
+            for column in columns {
+                sums.kept.extend(column[..n].iter().map(|x| *x as f32));
+            }
         }
         let motion = self.fit.as_ref().map(|(fit, target)| {
             fit.positions(view, &mut sums.fit_points);
