@@ -534,7 +534,10 @@ fn the_doctor_tells_the_service_s_own_addresses_from_those_that_others_have() {
     assert!(line.starts_with("ok ") && line.contains("the service of this data folder"), "{line}");
     service.stop();
     let line = found(&service);
-    assert!(line.contains(&format!("{}: set margin_listen", other.local_addr().unwrap())), "{line}");
+    assert!(
+        line.contains(&format!("{}: set margin_listen", other.local_addr().unwrap())),
+        "{line}"
+    );
 }
 
 #[test]
