@@ -1,4 +1,4 @@
-//! Selections as VMD, PyMOL and `MDAnalysis` write them, as far as masks can say the same.
+//! Selections as VMD, `PyMOL` and `MDAnalysis` write them, as far as masks can say the same.
 
 /// The mask that selects what a selection of another program does; none where the text is not one,
 /// or there is no such mask.

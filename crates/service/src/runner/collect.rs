@@ -29,7 +29,7 @@ use crate::runner::kept;
 use crate::runner::left::{self, COLLECTED, COMMIT, INPUT, LOG};
 use crate::runner::log;
 use crate::runner::outcome::Outcome;
-use crate::runner::readme::{self, README};
+use crate::runner::readme::{self, MANIFEST, README, RO_CRATE};
 use crate::runner::ro_crate::{self, OfSystem};
 
 /// Most bytes of the topology of a system, for each atom that it may have. The worker writes some
@@ -158,7 +158,7 @@ fn citations(app: &App, row: &Task, outcome: &Outcome, methods: &[Value]) -> Res
 
 /// The manifest of a system, as far as its jobs' bundles repeat it.
 fn of_system(app: &App, system: &str) -> Result<OfSystem> {
-    let key = Key::task(system).under("manifest.json");
+    let key = Key::task(system).under(MANIFEST);
     if !app.objects.exists(&key)? {
         return Ok(OfSystem::default());
     }
@@ -256,7 +256,7 @@ fn lay_out(
         None => None,
     };
     let content = without_nulls(serde_json::to_value(&manifest)?);
-    let key = Key::task(&row.id).under("manifest.json");
+    let key = Key::task(&row.id).under(MANIFEST);
     app.objects.put(&key, &serde_json::to_vec_pretty(&content)?, may)?;
     let entry = Entry { name: format!("{}/manifest.json", row.id), key };
     let mut all = vec![bundle::measure(&app.objects, &entry, may)?];
@@ -269,9 +269,9 @@ fn lay_out(
         methods,
         files: &all,
     });
-    let key = Key::task(&row.id).under(ro_crate::FILE);
+    let key = Key::task(&row.id).under(RO_CRATE);
     app.objects.put(&key, &serde_json::to_vec_pretty(&described)?, may)?;
-    let entry = Entry { name: format!("{}/{}", row.id, ro_crate::FILE), key };
+    let entry = Entry { name: format!("{}/{}", row.id, RO_CRATE), key };
     all.insert(1, bundle::measure(&app.objects, &entry, may)?);
     Layout::archive(&app.objects, &all, row.created_at)
 }
@@ -281,11 +281,11 @@ fn measured(app: &App, row: &Task, may: May<'_>) -> Result<Vec<Measured>> {
     let mut found = entries(&app.objects, &row.id, &row.id)?;
     let readme = Key::task(&row.id).under(README);
     // Of an earlier collection.
-    found.retain(|entry| !["manifest.json", README, ro_crate::FILE].contains(&entry.key.name()));
+    found.retain(|entry| ![MANIFEST, README, RO_CRATE].contains(&entry.key.name()));
     if let Some(system) = row.parent.as_ref().filter(|_| row.kind == Kind::Job) {
         let mut of_system = entries(&app.objects, system, &format!("{}/system", row.id))?;
         // All is described in one place.
-        of_system.retain(|entry| entry.key.name() != ro_crate::FILE);
+        of_system.retain(|entry| entry.key.name() != RO_CRATE);
         found.extend(of_system);
     }
     if row.kind == Kind::Job {

@@ -23,14 +23,13 @@ use serde_json::Value;
 use crate::exec::confine::WORK;
 use crate::objects::bundle::DEFLATED;
 use crate::random;
-use crate::runner::readme::README;
-use crate::runner::ro_crate;
+use crate::runner::readme::{MANIFEST, README, RO_CRATE};
 
 pub(crate) const LOG: &str = "log.txt";
 /// What a command says while it runs.
 pub(super) const PROGRESS: &str = "progress.json";
 /// What the bundle is made of besides what the worker wrote.
-pub(crate) const OURS: [&str; 4] = ["manifest.json", LOG, README, ro_crate::FILE];
+pub(crate) const OURS: [&str; 4] = [MANIFEST, LOG, README, RO_CRATE];
 /// A folder of a system's task, and of its objects when it has ended: the files that it was built
 /// from.
 pub(crate) const INPUT: &str = "input";

@@ -2,18 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::ro_crate;
-
 /// Its name in the bundle.
 pub(crate) const README: &str = "README.txt";
 
-/// The record of a bundle.
-const MANIFEST: &str = "manifest.json";
+/// The record of a bundle, for programs, and the same as an RO-Crate.
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const RO_CRATE: &str = "ro-crate-metadata.json";
 
 /// What files are called, with `*` for the name of a stage, and what they are.
 const FILES: [(&str, &str); 21] = [
     (MANIFEST, "what was asked for, versions, seed, citations, warnings, checksum of every file"),
-    (ro_crate::FILE, "the same for programs that read research objects: RO-Crate"),
+    (RO_CRATE, "the same for programs that read research objects: RO-Crate"),
     ("log.txt", "what the programs reported while they ran"),
     ("minimization.pdb", "the structure once its energy was minimised"),
     ("minimization.cif", "the structure once its energy was minimised"),
@@ -58,7 +57,7 @@ const FILES: [(&str, &str); 21] = [
 /// every bundle has and which are written last.
 pub(super) fn text(id: &str, names: &[&str]) -> String {
     let mut text = format!("Results of {id}\n\n");
-    let names = [&[MANIFEST, ro_crate::FILE][..], names].concat();
+    let names = [&[MANIFEST, RO_CRATE][..], names].concat();
     let widest = names.iter().map(|name| name.len()).max().unwrap_or(0);
     for name in &names {
         let line = format!("{name:widest$}  {}", meaning(name));

@@ -17,9 +17,6 @@ use crate::formats::Format;
 use crate::objects::bundle::Measured;
 use crate::runner::readme;
 
-/// Its name in the bundle.
-pub(crate) const FILE: &str = "ro-crate-metadata.json";
-
 const SPECIFICATION: &str = "https://w3id.org/ro/crate/1.1";
 const PROFILE: &str = "https://w3id.org/ro/wfrun/process/0.5";
 /// Terms of Workflow Run RO-Crate, which the context of RO-Crate 1.1 lacks.
@@ -92,7 +89,7 @@ pub(super) fn of(bundle: &Described<'_>) -> Value {
         .flat_map(|citation| dois(citation).into_iter().map(move |doi| (doi, *citation)))
         .collect();
     graph.add(json!({
-        "@id": FILE,
+        "@id": readme::RO_CRATE,
         "@type": "CreativeWork",
         "about": {"@id": "./"},
         "conformsTo": {"@id": SPECIFICATION},
@@ -171,7 +168,7 @@ fn actions<'a>(bundle: &'a Described<'a>, files: &[&'a str]) -> Vec<Action<'a>> 
         inputs: Vec::new(),
         outputs: Vec::new(),
     };
-    let is_described = |name: &&str| ["manifest.json", readme::README].contains(name);
+    let is_described = |name: &&str| [readme::MANIFEST, readme::README].contains(name);
     let (inputs, outputs): (Vec<&str>, Vec<&str>) = files
         .iter()
         .copied()
