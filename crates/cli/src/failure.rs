@@ -290,7 +290,9 @@ pub(crate) fn retried(retry: &Retry) -> String {
 
 /// Where something is wrong with a request, what, and what helps.
 fn field(violation: &ValidationError) -> (String, String, Option<&'static str>) {
-    (place(violation), violation.msg.clone(), remedy_of(&violation.type_))
+    // Some messages say it already, as "run one and give its id" does.
+    let remedy = remedy_of(&violation.type_).filter(|remedy| !violation.msg.contains(remedy));
+    (place(violation), violation.msg.clone(), remedy)
 }
 
 /// The field that a violation is about; nothing where it is about what the address names.
@@ -456,7 +458,9 @@ mod tests {
     use std::io::{Error, ErrorKind};
     use std::path::Path;
 
-    use super::{ACCOUNT_DISABLED, Failure, certificate, readable, remedy_of};
+    use serde_json::json;
+
+    use super::{ACCOUNT_DISABLED, Failure, certificate, field, readable, remedy_of};
 
     #[test]
     fn a_full_disk_is_told_by_the_file_that_was_to_be_and_with_what_helps() {
@@ -471,6 +475,17 @@ mod tests {
         assert!(remedy.unwrap().starts_with("make room there"));
         let (message, remedy) = failed("book.part", ErrorKind::PermissionDenied);
         assert_eq!((message.as_str(), remedy), ("book.part: permission denied", None));
+    }
+
+    #[test]
+    fn what_helps_is_not_said_twice() {
+        let missing = |msg: &str| {
+            let loc = json!(["body", "job_id"]);
+            let violation = json!({"loc": loc, "msg": msg, "type": "missing"});
+            field(&serde_json::from_value(violation).unwrap()).2
+        };
+        assert_eq!(missing("there is no job yet; run one and give its id"), None);
+        assert_eq!(missing("Field required"), Some("give it"));
     }
 
     #[test]
