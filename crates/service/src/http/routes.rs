@@ -210,10 +210,14 @@ fn portal(app: &App) -> Result<Router> {
 pub(crate) fn margin(app: &Arc<App>) -> Router {
     finish(
         app,
-        router(app, MARGIN).layer(CompressionLayer::new()).merge(docs(
-            "/openapi-margin.json",
-            on(MethodFilter::GET, handlers::docs::margin_document).with_state(app.clone()),
-        )),
+        router(app, MARGIN)
+            .layer(CompressionLayer::new())
+            .merge(docs(
+                "/openapi-margin.json",
+                on(MethodFilter::GET, handlers::docs::margin_document).with_state(app.clone()),
+            ))
+            // What a browser shows of an address that somebody has been given.
+            .route("/", on(MethodFilter::GET, handlers::docs::entrance)),
     )
 }
 

@@ -267,6 +267,8 @@ async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
         let page = reqwest::get(format!("{origin}{path}")).await.unwrap();
         assert!(page.url().path().starts_with("/local/docs/"), "{path}: {}", page.url());
     }
+    let page = reqwest::get(&service.margin_url).await.unwrap();
+    assert!(page.url().path().starts_with("/docs/"), "the margin's address itself: {}", page.url());
 }
 
 #[tokio::test]
