@@ -35,7 +35,7 @@ const LIMITS: [(&str, u64); 4] = [
     ("molboxd", 12_000_000),
 ];
 
-/// How tightly wheels are packed: more than 9 are as many rounds of zopfli.
+/// How tightly wheels are packed: what it has above 9 are rounds of zopfli.
 const LEVEL: i64 = 10;
 /// What zopfli looks at at a time, in bytes, as its authors have it.
 const BLOCK: usize = 1_000_000;
@@ -141,7 +141,7 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Packs a wheel anew, as small as it can be had: people download it more often than it is built.
+/// Packs a wheel anew, and smaller: people download it more often than it is built.
 fn pack_tightly(wheel: &Path) -> Result<()> {
     let mut from = ZipArchive::new(File::open(wheel)?)?;
     let partial = wheel.with_extension("partial");
