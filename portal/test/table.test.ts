@@ -68,7 +68,7 @@ test("errors by the length of blocks say what was measured on which masks", () =
 });
 
 test("what has no course is not drawn", () => {
-  assert.deepEqual(plotsOf(table("dihedrals", { residue: [1, 2], residue_number: [1, 2], mean_deg: [60, -60] })), []);
+  assert.deepEqual(plotsOf(table("dihedrals", { residue: [1, 2], residue_index: [1, 2], mean_deg: [60, -60] })), []);
   assert.deepEqual(plotsOf(table("rmsd", { frame: [], rmsd_angstrom: [] })), []);
   const seven = Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`phi_${i}_deg`, [1, 2]]));
   const units = Object.fromEntries(Object.keys(seven).map((name) => [name, "°"]));
@@ -84,7 +84,7 @@ test("a table that is drawn over another has its unit of time", () => {
 });
 
 test("a square of pairs begins at the first residue, and there is none of what nobody could see", () => {
-  const pairs = (a: number[], b: number[]) => table("contacts", { residue_a_number: a, residue_b_number: b, occupancy: a.map(() => 0.5) });
+  const pairs = (a: number[], b: number[]) => table("contacts", { residue_a_index: a, residue_b_index: b, occupancy: a.map(() => 0.5) });
   const square = matrixOf(pairs([30_001, 30_001], [30_002, 30_003]));
   assert.equal(square?.size, 3);
   assert.equal(square?.labelOf(0), 30_001);
@@ -94,7 +94,7 @@ test("a square of pairs begins at the first residue, and there is none of what n
 });
 
 test("a map as a figure has the numbers of its residues along both axes, and a scale", () => {
-  const matrix = matrixOf(table("contacts", { residue_a_number: [41, 43], residue_b_number: [60, 75], occupancy: [0.5, 1] }));
+  const matrix = matrixOf(table("contacts", { residue_a_index: [41, 43], residue_b_index: [60, 75], occupancy: [0.5, 1] }));
   assert.ok(matrix);
   const figure = svgOfSquares(matrix, "data:,");
   for (const number of [50, 60, 70]) assert.equal(figure.split(`>${number}</text>`).length, 3, `${number} on both axes`);

@@ -8,6 +8,7 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
+use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -141,16 +142,8 @@ impl Task for Search {
         let mut columns = vec![
             Column::texts("residue_a", "chain and residue", labels(&pairs, 0, topology)),
             Column::texts("residue_b", "chain and residue", labels(&pairs, 1, topology)),
-            Column::integers(
-                "residue_a_number",
-                "number of the residue, counted from 1",
-                numbers(&pairs, 0),
-            ),
-            Column::integers(
-                "residue_b_number",
-                "number of the residue, counted from 1",
-                numbers(&pairs, 1),
-            ),
+            Column::integers("residue_a_index", INDEX, numbers(&pairs, 0)),
+            Column::integers("residue_b_index", INDEX, numbers(&pairs, 1)),
         ];
         columns.extend(Episodes::columns(pairs.iter().map(|(_, episodes)| episodes), frames));
         let mut by_frame = frames.columns();

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::cell::{cross, difference, dot, norm};
 use crate::frames::Frames;
 use crate::group::Group;
+use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -329,8 +330,8 @@ impl Turns {
                 self.angles.iter().map(|angle| topology.residue_label(angle.residue)).collect(),
             ),
             Column::integers(
-                "residue_number",
-                "number of the residue, counted from 1",
+                "residue_index",
+                INDEX,
                 self.angles.iter().map(|angle| angle.residue as i64 + 1).collect(),
             ),
             Column::texts(

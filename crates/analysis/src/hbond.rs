@@ -8,6 +8,7 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
+use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -592,12 +593,11 @@ impl Search {
             residues.map(|residue| frames.topology.residue_label(residue)).collect()
         };
         let numbers = |k: usize| bridges.iter().map(|(pair, _)| i64::from(pair[k]) + 1).collect();
-        let number = "number of the residue, counted from 1";
         let mut columns = vec![
             Column::texts("residue_a", "chain and residue", labels(0)),
             Column::texts("residue_b", "chain and residue", labels(1)),
-            Column::integers("residue_a_number", number, numbers(0)),
-            Column::integers("residue_b_number", number, numbers(1)),
+            Column::integers("residue_a_index", INDEX, numbers(0)),
+            Column::integers("residue_b_index", INDEX, numbers(1)),
             Column::integers(
                 "bridges",
                 "solvent residues between the two, summed over frames",

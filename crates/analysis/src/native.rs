@@ -7,6 +7,7 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::reference::Reference;
+use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -245,16 +246,8 @@ impl Contacts {
         vec![
             Column::texts("residue_a", "chain and residue", labels(0)),
             Column::texts("residue_b", "chain and residue", labels(1)),
-            Column::integers(
-                "residue_a_number",
-                "number of the residue, counted from 1",
-                numbers(0),
-            ),
-            Column::integers(
-                "residue_b_number",
-                "number of the residue, counted from 1",
-                numbers(1),
-            ),
+            Column::integers("residue_a_index", INDEX, numbers(0)),
+            Column::integers("residue_b_index", INDEX, numbers(1)),
             Column::integers(
                 "contacts",
                 "native contacts between the two",

@@ -8,6 +8,7 @@ use crate::group::{Group, ImageGroup, Weights};
 use crate::parallel::in_order;
 use crate::pdb::pdb;
 use crate::points::Points;
+use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::{Members, View};
 use crate::superpose::{Motion, Target};
@@ -383,7 +384,7 @@ impl Atoms {
             let mut columns = vec![
                 Column::integers(
                     "residue",
-                    "number of the residue, counted from 1",
+                    INDEX,
                     residues.iter().map(|residue| residue.number).collect(),
                 ),
                 Column::texts(

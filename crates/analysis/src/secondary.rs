@@ -7,6 +7,7 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
+use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -194,7 +195,7 @@ impl Task for Assignment {
         let residues: Vec<i64> = self.residues.iter().map(|residue| *residue as i64 + 1).collect();
         let mut by_frame = frames.columns();
         let mut by_residue = vec![
-            Column::integers("residue", "number of the residue, counted from 1", residues.clone()),
+            Column::integers("residue", INDEX, residues.clone()),
             Column::texts(
                 "name",
                 "chain and residue",

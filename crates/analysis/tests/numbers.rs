@@ -296,7 +296,7 @@ fn bridges_join_the_residues_that_they_do_in_cpptraj() {
     for n_threads in [1, 3] {
         let report = case.run(analyses(), Images::Unwrapped, 1, n_threads);
         let table = report.tables.iter().find(|table| table.kind == "solvent_bridges").unwrap();
-        let columns = ["residue_a_number", "residue_b_number", "bridges", "frames", "episodes"]
+        let columns = ["residue_a_index", "residue_b_index", "bridges", "frames", "episodes"]
             .map(|name| integers(table, name));
         assert!(columns[3].is_sorted_by(|a, b| a >= b), "the most frequent come first");
         let mut rows: Vec<[i64; 5]> =

@@ -375,8 +375,8 @@ const MAX_RESIDUES: usize = 3000;
 /// A value of each pair of residues, by their numbers.
 fn residue_pairs(table: &Table, column: &str, label: &str) -> Option<Figure> {
     let values_of_pairs = table.numbers(column)?;
-    let a = numbers(table.column("residue_a_number")?)?;
-    let b = numbers(table.column("residue_b_number")?)?;
+    let a = numbers(table.column("residue_a_index")?)?;
+    let b = numbers(table.column("residue_b_index")?)?;
     let all: Vec<f64> = a.iter().chain(&b).copied().collect();
     let mut axis = Shown::of_most(all.clone());
     let is_within =

@@ -380,8 +380,8 @@ fn ions_behind_all_water_do_not_stretch_an_axis_of_residues() {
 fn contacts_of(pairs: &[(i64, i64)]) -> Table {
     let of = |side: fn(&(i64, i64)) -> i64| Values::Integers(pairs.iter().map(side).collect());
     let columns = vec![
-        column("residue_a_number", None, of(|pair| pair.0)),
-        column("residue_b_number", None, of(|pair| pair.1)),
+        column("residue_a_index", None, of(|pair| pair.0)),
+        column("residue_b_index", None, of(|pair| pair.1)),
         column("occupancy", None, Values::Numbers(vec![0.5; pairs.len()])),
     ];
     table("contacts", &[("a", "!:HOH"), ("b", "!:HOH")], columns)

@@ -73,8 +73,8 @@ fn fluctuations(axis: &ResidueAxis) -> Table {
 
 fn contacts() -> Table {
     let columns = vec![
-        integers("residue_a_number", vec![1, 2]),
-        integers("residue_b_number", vec![11, 7]),
+        integers("residue_a_index", vec![1, 2]),
+        integers("residue_b_index", vec![11, 7]),
         column("occupancy", Values::Numbers(vec![1.0, 0.5])),
     ];
     table("contacts", columns)

@@ -240,7 +240,7 @@ export function statesOf(table: Table, tables: readonly Table[]): StateMap | und
 
 /** From the first residue of all to the last; nothing where nobody could see a square. */
 function residuePairs(table: Table, column: string, name: string): Matrix | undefined {
-  const [a, b, of] = columnsNamed(table, "residue_a_number", "residue_b_number", column);
+  const [a, b, of] = columnsNamed(table, "residue_a_index", "residue_b_index", column);
   if (!a || !b || !of) return undefined;
   const [rows, columns] = [numbersOf(a), numbersOf(b)];
   let [first, last] = [Infinity, -Infinity];
