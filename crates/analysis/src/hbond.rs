@@ -252,16 +252,24 @@ impl Sites {
         sites
     }
 
-    /// Lets atoms of equal names in residues of equal names count as the first of them.
+    /// Lets atoms of equal names in residues of equal names count as the first of them, and the
+    /// hydrogens of such an atom as its first one: those of water do not differ, and a bond that
+    /// goes from one to the other goes on.
     fn share_names(&mut self, topology: &Topology) {
-        let mut first: FxHashMap<(usize, usize), u32> = FxHashMap::default();
-        for named in self.atoms.iter_mut().chain(&mut self.hydrogens) {
+        let mut first: FxHashMap<(usize, usize), (u32, Option<u32>)> = FxHashMap::default();
+        for (site, named) in self.atoms.iter_mut().enumerate() {
             let atom = named.atom as usize;
             let name = (
                 topology.residue_name_id(topology.atom(atom).residue),
                 topology.atom_name_id(atom),
             );
-            named.counts_as = *first.entry(name).or_insert(named.atom);
+            let [begin, end] = [site, site + 1].map(|it| self.first_hydrogens[it] as usize);
+            let hydrogens = &mut self.hydrogens[begin..end];
+            let (atom, hydrogen) = first.entry(name).or_insert((named.atom, None));
+            named.counts_as = *atom;
+            for named in hydrogens {
+                named.counts_as = *hydrogen.get_or_insert(named.atom);
+            }
         }
     }
 }
@@ -615,9 +623,14 @@ impl Search {
     }
 
     fn columns(&self, bonds: &[(Key, Bond)], frames: &Frames<'_>) -> Vec<Column> {
-        let [donors, hydrogens, acceptors] = [0, 1, 2].map(|k| {
+        let [donors, acceptors] = [0, 2].map(|k| {
             bonds.iter().map(|(key, _)| self.label(key[k] as usize, frames.topology)).collect()
         });
+        let of_donors = hydrogens(frames.topology);
+        let hydrogens = bonds
+            .iter()
+            .map(|(key, _)| self.hydrogen_label(*key, &of_donors, frames.topology))
+            .collect();
         let mut columns = vec![
             Column::texts("donor", "chain, residue and atom of the donor", donors),
             Column::texts("hydrogen", "its hydrogen", hydrogens),
@@ -669,6 +682,23 @@ impl Search {
                 format!("{}@{name}", topology.residue(residue).name)
             }
             _ => topology.atom_label(atom),
+        }
+    }
+
+    /// A hydrogen in words; of a solvent all those of its donor, as a mask has them.
+    fn hydrogen_label(
+        &self,
+        [donor, hydrogen, _]: Key,
+        hydrogens: &Hydrogens,
+        topology: &Topology,
+    ) -> String {
+        match (&self.request.between, hydrogens.get(&(donor as usize))) {
+            (Between::Solvent(_, solvent), Some(all)) if solvent.atoms.contains(donor as usize) => {
+                let residue = topology.residue(topology.atom(donor as usize).residue);
+                let names: Vec<&str> = all.iter().map(|atom| topology.atom(*atom).name).collect();
+                format!("{}@{}", residue.name, names.join(","))
+            }
+            _ => topology.atom_label(hydrogen as usize),
         }
     }
 }

@@ -307,6 +307,41 @@ fn bridges_join_the_residues_that_they_do_in_cpptraj() {
 }
 
 #[test]
+fn either_hydrogen_of_water_makes_the_same_bond() {
+    // The first rows of what `hbond … solventdonor :HOH solventacceptor :HOH@O image solvout` of
+    // cpptraj 7.6.2 writes: the acceptor, bonds in all frames, mean distance and angle.
+    let expected = [
+        ("@OXT", 180, 2.7358, 162.6439),
+        ("@OXT", 166, 2.7054, 163.3150),
+        ("@OE2", 160, 2.7165, 162.1757),
+        ("@OE2", 135, 2.7105, 163.4148),
+        ("@OE1", 96, 2.7260, 161.2937),
+        ("@O", 88, 2.6868, 160.1252),
+    ];
+    let [case, _] = Case::both();
+    for water in [":HOH", ":HOH@O"] {
+        let between = Between::Solvent(case.group(":1-24"), case.group(water));
+        let bonds = Analysis::HydrogenBonds(HydrogenBonds::new(between));
+        let table = &case.run(vec![bonds], Images::Unwrapped, 1, 2).tables[0];
+        let [donors, hydrogens, acceptors] =
+            ["donor", "hydrogen", "acceptor"].map(|name| texts(table, name));
+        let sums = integers(table, "bonds");
+        let [distances, angles] =
+            ["distance_angstrom", "angle_deg"].map(|name| table.numbers(name).unwrap());
+        let mut rows: Vec<usize> =
+            (0..table.n_rows()).filter(|row| donors[*row] == "HOH@O").collect();
+        assert!(rows.iter().all(|row| hydrogens[*row] == "HOH@H1,H2"), "{water}");
+        rows.sort_by_key(|row| std::cmp::Reverse(sums[*row]));
+        for (row, (acceptor, n_bonds, distance, angle)) in rows.into_iter().zip(expected) {
+            assert!(acceptors[row].ends_with(acceptor), "{} is not {acceptor}", acceptors[row]);
+            assert_eq!(sums[row], n_bonds, "{water} {acceptor}");
+            assert!((distances[row] - distance).abs() < 1e-4, "{water} {acceptor}");
+            assert!((angles[row] - angle).abs() < 1e-4, "{water} {acceptor}");
+        }
+    }
+}
+
+#[test]
 fn hydrogen_bonds_by_the_criteria_of_mdtraj_agree() {
     let numbered = |table: &Table, row: usize| {
         ["donor_atom", "hydrogen_atom", "acceptor_atom"].map(|name| integers(table, name)[row] - 1)
