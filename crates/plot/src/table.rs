@@ -562,10 +562,7 @@ fn block_errors(table: &Table) -> Option<Figure> {
             ..Panel::default()
         });
     }
-    let mut subtitle =
-        "standard error of the mean, by the spread of means of blocks; bars are its \
-                        own standard error"
-            .to_owned();
+    let mut subtitle = "standard error by means of blocks; bars: its own error".to_owned();
     cut(&mut panels, &mut subtitle);
     Some(Figure {
         title: title(table),

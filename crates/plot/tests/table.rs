@@ -1,7 +1,7 @@
 //! Figures of the tables of an analysis.
 
 use molbox_analysis::{Column, Table, TableGroup, Values};
-use molbox_plot::Figure;
+use molbox_plot::{Figure, Width};
 
 fn table(kind: &'static str, groups: &[(&'static str, &str)], columns: Vec<Column>) -> Table {
     let group = |(role, label): &(&'static str, &str)| TableGroup {
@@ -131,7 +131,26 @@ fn errors_by_blocks_have_bars_of_their_own_error() {
     assert!(points[2].1.is_nan() && points[5].1.is_nan(), "{points:?}");
     assert_eq!(points[3..5], [(1.0, 0.25), (1.0, 0.75)]);
     assert_eq!(points[6..], [(2.0, 0.5), (2.0, 1.5)]);
-    assert!(figure.subtitle.contains("bars are its own standard error"));
+    assert!(figure.subtitle.contains("bars: its own error"));
+}
+
+#[test]
+fn what_block_averages_say_fits_on_one_column() {
+    let n_lines = 22;
+    let names: Vec<String> = (0..n_lines).map(|n| format!("rmsd_{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let columns = vec![
+        column("table", None, texts(&names)),
+        column("column", None, texts(&vec!["rmsd_angstrom"; n_lines])),
+        column("measured", None, texts(&vec!["RMSD of @CA"; n_lines])),
+        column("unit", None, texts(&vec!["Å"; n_lines])),
+        column("block_frames", None, Values::Integers(vec![1; n_lines])),
+        column("standard_error", None, Values::Numbers(vec![0.5; n_lines])),
+        column("error_of_error", None, Values::Numbers(vec![0.25; n_lines])),
+    ];
+    let figure = Figure::of(&table("block_averages", &[], columns)).unwrap();
+    assert!(figure.subtitle.ends_with("of 22 lines"));
+    assert!(!Figure { width: Width::Single, ..figure }.svg().contains('…'));
 }
 
 #[test]
