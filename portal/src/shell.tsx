@@ -8,7 +8,7 @@ import { signedIn, signedOut } from "./api/session.ts";
 import { SignIn } from "./page/sign_in.tsx";
 import { Boundary } from "./part/boundary.tsx";
 import { Dialog } from "./part/dialog.tsx";
-import { IsCut, useEvents } from "./part/events.ts";
+import { useEvents } from "./part/events.ts";
 import { useKeptFocus } from "./part/focus.ts";
 import { useOnce } from "./part/mutation.ts";
 import { Failure, NotFound } from "./part/notice.tsx";
@@ -58,14 +58,14 @@ export function Shell() {
       <b>molbox</b>
       {session.data && <Bar page={place?.page} session={session.data} />}
     </header>
-    <Notices />
-    <KeepUploads><IsCut value={isCut}><Main path={url.pathname} isStale={isCut}>
+    <Notices isCut={isCut} />
+    <KeepUploads><Main path={url.pathname} isStale={isCut}>
       {place?.page === "invitation" ? <Shown {...place} />
         : session.data ? place ? <Shown {...place} /> : !isStart(url) && <NotFound />
           : session.error instanceof Refused && session.error.status === 401 ? <SignIn />
             : session.error ? <Failure error={session.error} again={() => void session.refetch()} />
               : <p className="quiet">Loading…</p>}
-    </Main></IsCut></KeepUploads>
+    </Main></KeepUploads>
     {session.data && <SignedOut before={session.data} />}
   </>;
 }
@@ -162,7 +162,7 @@ const SILENT_MS = 8000;
 const LOOK_AGAIN_MS = 3000;
 
 /** What is known of the service at whichever page: that it is gone, full, newer, or elsewhere. */
-function Notices() {
+function Notices({ isCut }: { isCut: boolean }) {
   const [first, setFirst] = useState<string>();
   const health = useQuery({
     queryKey: ["health"],
@@ -177,6 +177,9 @@ function Notices() {
     {health.error && <div className="bar-notice" role="alert">
       {health.error instanceof Refused ? health.error.message : "The service does not answer."} Nothing that it has
       accepted is lost; the page goes on as soon as it is back.
+    </div>}
+    {!health.error && isCut && <div className="bar-notice" role="status">
+      What is shown may be old: nothing new comes from the service at present. It is tried again.
     </div>}
     {messagesOf(health.data?.held).map((message) => <div key={message} className="bar-notice" role="status">
       Nothing is started at present: {message}. What is there can be looked at and downloaded.

@@ -25,6 +25,19 @@ test("a page that is first opened while the service is away comes when that is b
   browser.look();
 });
 
+test("that nothing new comes is said on whichever page, and once", async () => {
+  const cut = page.getByText("What is shown may be old");
+  browser.expect(/ERR_FAILED/);
+  await page.route("**/info/events", (route) => route.abort());
+  await page.reload();
+  await cut.waitFor();
+  assert.equal(await cut.count(), 1);
+  await page.unroute("**/info/events");
+  await cut.waitFor({ state: "detached" });
+  browser.expect(undefined);
+  browser.look();
+});
+
 test("who goes back in a long list is where he was", async () => {
   await page.route("**/info/files?**", (route) => route.fulfill({ json: { items: filesFrom(101) } }));
   await page.route("**/info/files", (route) => route.fulfill({ json: { items: filesFrom(1), next_page: "second" } }));

@@ -13,7 +13,7 @@ import { Subject } from "../chart/subject.ts";
 import { Excerpt } from "../part/excerpt.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
-import { Notice, Unreadable } from "../part/notice.tsx";
+import { Unreadable } from "../part/notice.tsx";
 import { columnOf, duration, number, significant } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
@@ -26,13 +26,12 @@ const Viewer = later(() => import("../viewer/viewer.tsx"));
 
 export default function JobPage({ given: { job_id }, search }: PageProps<"job">) {
   const [restraint, mark] = useState<string>();
-  const { job, error, isCut, again } = useJob(job_id);
+  const { job, error, again } = useJob(job_id);
   if (error && !job) return <Unreadable error={error} what="job" again={again} />;
   if (!job) return <p className="quiet">Loading…</p>;
   return <div className="stack">
     <title>{`${nameOf(job)} · molbox`}</title>
     <JobHead job={job} page="job" />
-    {isCut && <Notice kind="waiting"><p>The service is out of reach. What is shown may be old; it is tried again.</p></Notice>}
     {job.held ? <HoldNotice held={job.held} /> : job.queue && <QueueNotice queue={job.queue} />}
     {job.progress && !hasEnded(job) && <ProgressPanel progress={job.progress} />}
     {job.error && <FailurePanel failure={job.error} />}

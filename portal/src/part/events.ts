@@ -1,14 +1,11 @@
 //! What changes in the account, into what the pages show: one stream for the window, of the six connections that a
 //! browser has for all of them.
 import { useQueryClient } from "@tanstack/react-query";
-import { createContext, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
 import { watchAccount } from "../api/task.ts";
 import { Lists, LISTS } from "./lists.ts";
 import { useSameAccount } from "./session.ts";
-
-/** Whether the connection that brings what is new is broken at present. */
-export const IsCut = createContext(false);
 
 const HIDDEN_MS = 30_000;
 

@@ -1,6 +1,6 @@
 //! A job as its pages share it: its record as it changes, and the head with what can be done with it.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useContext, useEffect, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
@@ -13,7 +13,6 @@ import { address, go } from "../routes.ts";
 import { useBack } from "./back.ts";
 import { Cancellation, Deletion } from "./deletion.tsx";
 import { Dialog } from "./dialog.tsx";
-import { IsCut } from "./events.ts";
 import { useOnce } from "./mutation.ts";
 import { Failure } from "./notice.tsx";
 import { duration, number } from "./number.ts";
@@ -30,17 +29,13 @@ export function nameOf(job: Job): string {
 type Watched = {
   job: Job | undefined;
   error: Error | null;
-  /** Whether the connection that brings what is new is broken at present. */
-  isCut: boolean;
   again: () => void;
 };
 
 /** The record of a job, kept up to date by events. */
 export function useJob(job_id: string): Watched {
-  const isCut = useContext(IsCut);
   const { data: job, error, refetch } = useQuery({ queryKey: ["job", job_id], queryFn: () => jobView(job_id) });
-  const isOpen = job !== undefined && !hasEnded(job);
-  return { job, error, isCut: isCut && isOpen, again: () => void refetch() };
+  return { job, error, again: () => void refetch() };
 }
 
 export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
