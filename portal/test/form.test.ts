@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { fields } from "../src/api/fields.ts";
 import { inWords, sentence } from "../src/api/words.ts";
-import { notNumber, read, typedOf, Wrong } from "../src/form/form.ts";
+import { inTypedLines, notNumber, pointedAt, read, typedOf, Wrong } from "../src/form/form.ts";
 
 const { SystemBuildRequest, JobCreateParams } = fields;
 
@@ -28,6 +28,15 @@ test("what is no number is refused at its field, and nothing is guessed", () => 
 test("a request that is typed again is the same request", () => {
   const body = { box_shape: "cube", concentration: 0.15, keep_Hs: false, seed: 2147483647 };
   assert.deepEqual(read(SystemBuildRequest, typedOf(SystemBuildRequest, body)).body, body);
+});
+
+test("the place of what is wrong is found in what was typed, with its blanks and empty lines", () => {
+  assert.deepEqual(pointedAt("  @CA&", false, '"@CA&": column 5: expected a selector'), { before: "@CA&", at: "\u00a0", after: "" });
+  const typed = "\n:1-5\n\n  :6@@";
+  const wrong = 'line 2: ":6@@": column 4: expected a name';
+  assert.deepEqual(read(fields.AnalysisRequest, { rmsf_masks: typed }).body, { rmsf_masks: [":1-5", ":6@@"] });
+  assert.deepEqual(pointedAt(typed, true, wrong), { before: ":6@", at: "@", after: "" });
+  assert.equal(inTypedLines(typed, `line 1: is long; ${wrong}`), 'line 2: is long; line 4: ":6@@": column 4: expected a name');
 });
 
 test("a violation stands at the nearest control, or at the top with its place", () => {

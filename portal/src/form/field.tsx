@@ -3,6 +3,7 @@ import { type ReactNode, useId } from "react";
 
 import type { Field } from "../api/fields.ts";
 import { sentence } from "../api/words.ts";
+import { inTypedLines, linesOf, pointedAt } from "./form.ts";
 
 /** A value that is suggested; of an identifier, with the name of the thing. */
 export type Choice = string | { value: string; label: string };
@@ -36,7 +37,8 @@ export function FieldControl({ name, field, typed = "", onType, wrong, noted, ch
   };
   const suggestions: Choice[] = [...(field.values ?? []), ...(choices ?? [])];
   const isChoice = field.values !== undefined && !field.isOpen && choices === undefined;
-  const pointed = pointedAt(typed, wrong);
+  const isList = field.kind === "texts";
+  const pointed = pointedAt(typed, isList, wrong);
   return <div className={field.kind === "texts" && choices ? "field whole" : "field"}>
     <label htmlFor={id}>{label}</label>
     <div className="with-unit">
@@ -69,7 +71,7 @@ export function FieldControl({ name, field, typed = "", onType, wrong, noted, ch
     </datalist>}
     {children}
     <small id={`${id}-help`}>
-      {wrong !== undefined && <strong className="wrong">{sentence(wrong)} </strong>}
+      {wrong !== undefined && <strong className="wrong">{sentence(isList ? inTypedLines(typed, wrong) : wrong)} </strong>}
       {wrong === undefined && noted !== undefined && <strong className="noted">{sentence(noted)} </strong>}
       {pointed && <code className="pointed">{pointed.before}<u>{pointed.at}</u>{pointed.after}</code>}
       <Words text={field.help} />
@@ -77,26 +79,11 @@ export function FieldControl({ name, field, typed = "", onType, wrong, noted, ch
   </div>;
 }
 
-/** The place of a text that a violation names by its column, and perhaps its line. */
-function pointedAt(typed: string, wrong: string | undefined): { before: string; at: string; after: string } | undefined {
-  const [, line = "1", column] = wrong?.match(/(?:\bline (\d+): )?(?:.*?: )?\bcolumn (\d+):/) ?? [];
-  if (column === undefined) return undefined;
-  const characters = [...(typed.split("\n")[Number(line) - 1] ?? "")];
-  const place = Number(column) - 1;
-  // Behind the end something is missing; what is too long to be seen at once is not repeated.
-  if (place > characters.length || characters.length > 80) return undefined;
-  return {
-    before: characters.slice(0, place).join(""),
-    at: characters[place] ?? "\u00a0",
-    after: characters.slice(place + 1).join(""),
-  };
-}
-
 type AddProps = { name: string; typed: string; choices: readonly Choice[]; onType: (text: string) => void };
 
 /** What can be chosen for a list, which gets a line of each. */
 function AddTo({ name, typed, choices, onType }: AddProps) {
-  const lines = typed.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  const lines = linesOf(typed).map(({ line }) => line);
   const left = choices.map((choice) => (typeof choice === "string" ? { value: choice, label: choice } : choice))
     .filter(({ value }) => !lines.includes(value));
   return <select aria-label={`Add to ${name}`} value="" disabled={left.length === 0}

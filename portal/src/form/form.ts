@@ -60,10 +60,37 @@ function valueOf(field: Field, text: string): Value | undefined {
       return Number.isSafeInteger(value) ? value : undefined;
     }
     case "texts":
-      return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+      return linesOf(text).map(({ line }) => line);
     default:
       return text;
   }
+}
+
+/** The lines of a list that are sent, with the numbers that they have among all that were typed. */
+export function linesOf(text: string): { line: string; number: number }[] {
+  return text.split("\n").map((line, i) => ({ line: line.trim(), number: i + 1 })).filter(({ line }) => line !== "");
+}
+
+/** Where in a text a violation is, which names the column, and of a list the line among those that are sent. */
+export function pointedAt(typed: string, isList: boolean, wrong: string | undefined): { before: string; at: string; after: string } | undefined {
+  const [, line = "1", column] = wrong?.match(/(?:\bline (\d+): )?(?:.*?: )?\bcolumn (\d+):/) ?? [];
+  if (column === undefined) return undefined;
+  const sent = isList ? linesOf(typed)[Number(line) - 1]?.line : typed.trim();
+  const characters = [...(sent ?? "")];
+  const place = Number(column) - 1;
+  // Behind the end something is missing; what is too long to be seen at once is not repeated.
+  if (place > characters.length || characters.length > 80) return undefined;
+  return {
+    before: characters.slice(0, place).join(""),
+    at: characters[place] ?? "\u00a0",
+    after: characters.slice(place + 1).join(""),
+  };
+}
+
+/** The same with the numbers that the lines have where they were typed. */
+export function inTypedLines(typed: string, wrong: string): string {
+  const lines = linesOf(typed);
+  return wrong.replaceAll(/(^|; )line (\d+): /g, (_, before: string, n: string) => `${before}line ${lines[Number(n) - 1]?.number ?? n}: `);
 }
 
 const LONGEST_SHOWN = 40;
