@@ -121,9 +121,9 @@ function rowsOf({ estimate, warnings }: Preview, left: number | undefined, times
     ["steps", steps === undefined ? undefined : number(steps)],
     ["frames", frames === undefined ? undefined : number(frames)],
     ["memory", memory_bytes === undefined ? undefined : `about ${bytes(memory_bytes, ROUGH)}`],
-    ["trajectories", trajectory_bytes === undefined ? undefined : isCounted ? bytes(trajectory_bytes) : `about ${bytes(trajectory_bytes, ROUGH)}`],
+    [times > 1 ? "trajectories of each" : "trajectories", trajectory_bytes === undefined ? undefined : isCounted ? bytes(trajectory_bytes) : `about ${bytes(trajectory_bytes, ROUGH)}`],
     [times > 1 ? `results of all ${times}` : "results", result_bytes === undefined ? undefined : resultOf(times * result_bytes, left)],
-    ["time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
+    [times > 1 ? "time of each" : "time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
     ["starts", queue?.expected_start_at === undefined ? undefined : <When at={queue.expected_start_at} isAhead />],
     ["place", queue === undefined ? undefined : `${number(queue.position)} of ${number(queue.length)}`],
   ];

@@ -6,7 +6,7 @@ import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { later } from "../api/later.ts";
 import { hasEnded, jobView, systemView } from "../api/task.ts";
-import { type Batch, batchOf } from "../form/batch.ts";
+import { type Batch, batchOf, replica, wrongOfLast } from "../form/batch.ts";
 import { JOB_SUBMIT } from "../form/code.ts";
 import { EstimatePanel, useCheck, useSettled } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
@@ -48,9 +48,9 @@ export default function JobNew({ search }: PageProps<"job_new">) {
   const main = read({ ...JobCreateParams }, draft.typed);
   const plan = readPlan(draft.plan);
   const replicas = replicasOf(draft.replicas);
-  const unread = [...main.wrong, ...plan.wrong, ...(replicas === undefined
-    ? [violation(["replicas"], `a whole number from 1 to ${MOST_REPLICAS}`)] : [])];
   const body: Request = { ...main.body, ...plan.body };
+  const unread = [...main.wrong, ...plan.wrong, ...(replicas === undefined
+    ? [violation(["replicas"], `a whole number from 1 to ${MOST_REPLICAS}`)] : wrongOfLast(body, replicas))];
   const [begun, begin, forgetBatch] = useKept<Batch | undefined>(`job_new ${search} batch`, () => undefined);
   const batch = useRef(begun);
   const check = useCheck("job", body, unread, (body, signal) =>
@@ -177,16 +177,6 @@ function maskField(i: number | undefined, plan: Plan, onPlan: (plan: Plan) => vo
     onText: (restraint_mask) => onPlan({
       ...plan, stages: stages.map((other, j) => (j === i ? { ...other, restraint_mask } : other)),
     }),
-  };
-}
-
-/** One of several: numbered in its batch, with a seed that no other has. */
-function replica(body: Request, i: number): Request {
-  return {
-    ...body,
-    batch_name: body.batch_name ?? "replicas",
-    batch_index: (body.batch_index ?? 0) + i,
-    ...(typeof body.seed === "number" ? { seed: body.seed + i } : {}),
   };
 }
 
