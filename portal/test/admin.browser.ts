@@ -97,7 +97,13 @@ test("limits are changed, and the last administrator stays", async () => {
   await page.getByText("Whole numbers only").waitFor();
   await tasks.fill("7");
   await page.getByText("Whole numbers only").waitFor({ state: "detached" });
-  await page.getByLabel("Space of files and results, GB").fill("0.5");
+  const space = page.getByLabel("Space of files and results, GB");
+  for (const none of ["Infinity", "0x10"]) {
+    await space.fill(none);
+    await page.getByRole("button", { name: "Change it" }).click();
+    await page.getByText("A number; nothing for the service's limit").waitFor();
+  }
+  await space.fill("0.5");
   await browser.check("account_change");
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByRole("row", { name: /bob .*of 7 .*of 500 MB/ }).waitFor();

@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { type FormEvent, type ReactNode, useId, useState } from "react";
 
 import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
+import { numberOf } from "../form/form.ts";
 import { Copy } from "./copy.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Input, textOf } from "./input.tsx";
@@ -246,7 +247,7 @@ function isWhole(limit: number | undefined): boolean {
 /** A number of a form; undefined when the field is empty, NaN when it is none. */
 function limitIn(data: FormData, name: string): number | undefined {
   const text = textOf(data, name).trim();
-  return text === "" ? undefined : Number(text);
+  return text === "" ? undefined : (numberOf(text) ?? NaN);
 }
 
 function Disable({ of: { account, usage }, onClose }: { of: Account; onClose: () => void }) {
