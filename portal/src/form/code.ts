@@ -34,9 +34,16 @@ export function codeOf(language: Language, { id, path, command, schema, method }
       return `use molbox::workflow::types::${schema};\n\n`
         + `// MOLBOX_API_KEY, and MOLBOX_BASE_URL=${baseUrl}\n`
         + `let molbox = molbox::Client::from_env()?;\n`
-        + `let body: ${schema} = serde_json::from_value(serde_json::json!(${json}))?;\n`
+        + `let body: ${schema} = serde_json::from_str(${rawString(json)})?;\n`
         + `let answer = molbox.${id}().body(body).send().await?;\n`;
   }
+}
+
+/** A text in Rust as it is, between more `#` than it has anywhere behind a quotation mark. */
+function rawString(text: string): string {
+  const lengths = text.match(/"#+/g)?.map(({ length }) => length) ?? [];
+  const fence = "#".repeat(Math.max(1, ...lengths));
+  return `r${fence}"${text}"${fence}`;
 }
 
 /** The fields of a request as arguments by name. */
