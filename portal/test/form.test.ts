@@ -39,6 +39,15 @@ test("the place of what is wrong is found in what was typed, with its blanks and
   assert.equal(inTypedLines(typed, `line 1: is long; ${wrong}`), 'line 2: is long; line 4: ":6@@": column 4: expected a name');
 });
 
+test("of a line of several masks it is told which is wrong, and where in it", () => {
+  const loc = ["body", "rmsd_masks", 1, 1];
+  const wrong = new Wrong([{ loc, msg: "column 6: expected a name", type: "mask" }], new Set(["rmsd_masks"])).at("rmsd_masks");
+  assert.equal(wrong, "line 2, mask 2: column 6: expected a name");
+  const typed = "@CA\n\n@CA  :1-5@@";
+  assert.equal(inTypedLines(typed, wrong), "line 3, mask 2: column 6: expected a name");
+  assert.deepEqual(pointedAt(typed, true, wrong), { before: ":1-5@", at: "@", after: "" });
+});
+
 test("a violation stands at the nearest control, or at the top with its place", () => {
   const at = (...loc: (string | number)[]) => ({ loc, msg: "is wrong", type: "value_error" });
   const wrong = new Wrong(

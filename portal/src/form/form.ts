@@ -73,10 +73,10 @@ export function linesOf(text: string): { line: string; number: number }[] {
 
 /** Where in a text a violation is, which names the column, and of a list the line among those that are sent. */
 export function pointedAt(typed: string, isList: boolean, wrong: string | undefined): { before: string; at: string; after: string } | undefined {
-  const [, line = "1", column] = wrong?.match(/(?:\bline (\d+): )?(?:.*?: )?\bcolumn (\d+):/) ?? [];
+  const [, line = "1", mask, column] = wrong?.match(/(?:\bline (\d+)(?:, mask (\d+))?: )?(?:.*?: )?\bcolumn (\d+):/) ?? [];
   if (column === undefined) return undefined;
   const sent = isList ? linesOf(typed)[Number(line) - 1]?.line : typed.trim();
-  const characters = [...(sent ?? "")];
+  const characters = [...((mask === undefined ? sent : sent?.split(/\s+/)[Number(mask) - 1]) ?? "")];
   const place = Number(column) - 1;
   // Behind the end something is missing; what is too long to be seen at once is not repeated.
   if (place > characters.length || characters.length > 80) return undefined;
@@ -90,7 +90,7 @@ export function pointedAt(typed: string, isList: boolean, wrong: string | undefi
 /** The same with the numbers that the lines have where they were typed. */
 export function inTypedLines(typed: string, wrong: string): string {
   const lines = linesOf(typed);
-  return wrong.replaceAll(/(^|; )line (\d+): /g, (_, before: string, n: string) => `${before}line ${lines[Number(n) - 1]?.number ?? n}: `);
+  return wrong.replaceAll(/(^|; )line (\d+)(?=: |, mask)/g, (_, before: string, n: string) => `${before}line ${lines[Number(n) - 1]?.number ?? n}`);
 }
 
 const LONGEST_SHOWN = 40;
@@ -159,8 +159,9 @@ function keyOf(loc: Violation["loc"], keys: ReadonlySet<string>): string {
   return path.join(".");
 }
 
-/** Where in a control something is; the items of a list are typed a line each. */
+/** Where in a control something is; the items of a list are typed a line each, and of lists of masks with blanks between. */
 function placeOf(path: Path): string {
-  const [first] = path;
+  const [first, second] = path;
+  if (typeof first === "number" && typeof second === "number") return `line ${first + 1}, mask ${second + 1}`;
   return typeof first === "number" ? `line ${first + 1}` : path.join(".");
 }
