@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { labelled, svgOf, ticks } from "../src/chart/svg.ts";
+import { inWords, labelled, svgOf, ticks } from "../src/chart/svg.ts";
 
 const labels = (from: number, to: number) => labelled(ticks({ from, size: to - from })).map(([, label]) => label);
 
@@ -35,4 +35,13 @@ test("a saved chart has its numbers beside its axes", () => {
   const line = { name: "a", x: [0, 1], y: [7, 7.004] };
   const picture = svgOf({ title: "t", x: { name: "time", unit: "ns" }, y: { name: "d", unit: "Å" }, lines: [line] });
   assert.ok(picture.includes(">7.001<") && picture.includes(">0.2<") && !picture.includes(">7.00100<"));
+});
+
+test("who does not see curves is told how far they go", () => {
+  const plot = { title: "rmsd", x: { name: "time", unit: "ps" }, y: { name: "rmsd", unit: "Å" } };
+  const a = { name: "one", x: [0, 1, 2], y: [0.5, null, 1.234567] };
+  assert.equal(inWords({ ...plot, lines: [a] }), "rmsd: rmsd, Å against time, ps; from 0.5000 to 1.2346, at last 1.2346");
+  const b = { name: "two", x: [0], y: [-3] };
+  assert.match(inWords({ ...plot, lines: [a, b] }), /; one from 0\.5000 to .*; two from -3 to -3, at last -3$/);
+  assert.equal(inWords({ ...plot, lines: [{ name: "none", x: [], y: [] }] }), "rmsd: rmsd, Å against time, ps");
 });

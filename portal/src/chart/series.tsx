@@ -8,7 +8,7 @@ import { aligned, columnsOf } from "./aligned.ts";
 import { renew } from "./renew.ts";
 import { saveCsv, savePng, saveSvg } from "./save.ts";
 import { useFileName } from "./subject.ts";
-import { type Line, type Plot, svgOf, ticks, widened, withUnit } from "./svg.ts";
+import { inWords, type Line, type Plot, svgOf, ticks, widened, withUnit } from "./svg.ts";
 
 type Props = Plot & {
   /** Where one stage ends and the next begins. */
@@ -83,7 +83,7 @@ export function SeriesChart({ title, x, y, lines, isHistogram = false, isDotted 
       </span>
     </figcaption>
     <div className="plotted">
-      <div ref={place} role="img" aria-label={`${title}: ${withUnit(y)} against ${withUnit(x)}`} />
+      <div ref={place} role="img" aria-label={inWords({ title, x, y, lines, isHistogram })} />
       {first && pointed !== undefined && pointed < first.x.length && <p className="readout small" aria-live="off">
         {x.name} {numberWithUnit(first.x[pointed], x.unit)}: <strong>{numberWithUnit(first.y[pointed], y.unit)}</strong>
       </p>}

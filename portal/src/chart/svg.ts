@@ -1,5 +1,7 @@
 //! Curves as an SVG picture, for files: on white, whatever the page looks like.
 
+import { columnOf, significant } from "../part/number.ts";
+
 export type Line = { name: string; x: readonly number[]; y: readonly (number | null)[] };
 export type Plot = {
   title: string;
@@ -18,6 +20,19 @@ export const COLOURS = ["#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "
 const WIDTH = 640;
 const HEIGHT = 320;
 const EDGE = { left: 76, right: 16, top: 36, bottom: 48 };
+
+/** What curves show, for those who do not see them: how far each goes, and where it ends. */
+export function inWords({ title, x, y, lines, isHistogram = false }: Plot): string {
+  const told = lines.flatMap((line) => {
+    const [least, most] = extent(line.y);
+    if (least === undefined || most === undefined) return [];
+    const last = line.y.at(-1);
+    const words = columnOf([least, most, last], significant(5));
+    const end = isHistogram || typeof last !== "number" ? "" : `, at last ${words(last)}`;
+    return [`${lines.length > 1 ? `${line.name} ` : ""}from ${words(least)} to ${words(most)}${end}`];
+  });
+  return [`${title}: ${withUnit(y)} against ${withUnit(x)}`, ...told].join("; ");
+}
 
 export function svgOf({ title, x, y, lines, isHistogram = false, isDotted = false }: Plot): string {
   const half = isHistogram ? barOf(lines[0]) / 2 : 0;
