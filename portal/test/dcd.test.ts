@@ -76,6 +76,20 @@ test("a frame costs one piece of the file, and one that was read costs nothing",
   assert.equal(asked.length, 3);
 });
 
+test("of a long file the pieces that were used last are kept, 50 MB of them", async () => {
+  const frames = 60;
+  const file = dcdOf(frames, 80_000);
+  const { read, asked } = rangesOf(file);
+  const dcd = await Dcd.open(read);
+  for (let index = 0; index < frames; index += 1) await dcd.frame(index);
+  const pieces = asked.length;
+  const [from, to] = asked.at(-1) ?? [0, 0];
+  for (let index = frames; index > frames - 2 * Math.floor(48e6 / (to - from)); index -= 2) await dcd.frame(index - 1);
+  assert.equal(asked.length, pieces, "what was used last is there");
+  await dcd.frame(0);
+  assert.equal(asked.length, pieces + 1, "what was used first is read again");
+});
+
 test("what was not written whole is no frame, and a damaged one is said to be", async () => {
   const file = dcdOf(3, 5);
   assert.equal((await Dcd.open(rangesOf(file.slice(0, -1)).read)).frames, 2);
