@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { fields } from "../src/api/fields.ts";
 import { inWords, sentence } from "../src/api/words.ts";
-import { inTypedLines, notNumber, pointedAt, read, typedOf, Wrong } from "../src/form/form.ts";
+import { inTypedLines, masksIn, notNumber, pointedAt, read, typedOf, Wrong } from "../src/form/form.ts";
 
 const { SystemBuildRequest, JobCreateParams } = fields;
 
@@ -46,6 +46,17 @@ test("of a line of several masks it is told which is wrong, and where in it", ()
   const typed = "@CA\n\n@CA  :1-5@@";
   assert.equal(inTypedLines(typed, wrong), "line 3, mask 2: column 6: expected a name");
   assert.deepEqual(pointedAt(typed, true, wrong), { before: ":1-5@", at: "@", after: "" });
+});
+
+test("masks of a line are told apart by blanks, but not within one", () => {
+  for (const [line, masks] of Object.entries({
+    "@CA": ["@CA"],
+    ":1-3 & @CA": [":1-3 & @CA"],
+    "@CA  :1-3&@CA\t!:HOH": ["@CA", ":1-3&@CA", "!:HOH"],
+    "! :HOH (:1 | :2) & @CA :5 , 6": ["! :HOH", "(:1 | :2) & @CA", ":5 , 6"],
+    ":1 <:4.0 (@N @C)": [":1 <:4.0", "(@N @C)"],
+    "@CA &": ["@CA &"],
+  })) assert.deepEqual(masksIn(line), masks);
 });
 
 test("a violation stands at the nearest control, or at the top with its place", () => {

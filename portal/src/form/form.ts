@@ -71,12 +71,32 @@ export function linesOf(text: string): { line: string; number: number }[] {
   return text.split("\n").map((line, i) => ({ line: line.trim(), number: i + 1 })).filter(({ line }) => line !== "");
 }
 
+/**
+ * The masks of a line, as the service tells them apart where it takes several in one text: a blank ends one that could
+ * end there when what follows begins another. Between operators, and in brackets, blanks may stand.
+ */
+export function masksIn(line: string): string[] {
+  const characters = Array.from(line);
+  const starts = [0];
+  let depth = 0;
+  let last = "&";
+  let isBlank = false;
+  for (const [at, c] of characters.entries()) {
+    if (isBlank && depth === 0 && ":@^*(!".includes(c) && !"&|!<>,:@^(".includes(last)) starts.push(at);
+    if (c === "(") depth += 1;
+    if (c === ")") depth = Math.max(0, depth - 1);
+    isBlank = /\s/.test(c);
+    if (!isBlank) last = c;
+  }
+  return starts.map((start, i) => characters.slice(start, starts[i + 1]).join("").trim());
+}
+
 /** Where in a text a violation is, which names the column, and of a list the line among those that are sent. */
 export function pointedAt(typed: string, isList: boolean, wrong: string | undefined): { before: string; at: string; after: string } | undefined {
   const [, line = "1", mask, column] = wrong?.match(/(?:\bline (\d+)(?:, mask (\d+))?: )?(?:.*?: )?\bcolumn (\d+):/) ?? [];
   if (column === undefined) return undefined;
   const sent = isList ? linesOf(typed)[Number(line) - 1]?.line : typed.trim();
-  const characters = [...((mask === undefined ? sent : sent?.split(/\s+/)[Number(mask) - 1]) ?? "")];
+  const characters = [...((mask === undefined ? sent : masksIn(sent ?? "")[Number(mask) - 1]) ?? "")];
   const place = Number(column) - 1;
   // Behind the end something is missing; what is too long to be seen at once is not repeated.
   if (place > characters.length || characters.length > 80) return undefined;

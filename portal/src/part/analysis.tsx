@@ -16,7 +16,7 @@ import { matrixOf, plotsOf, selectionsOf, statesOf, type TimeUnit, timeUnitOf } 
 import { ANALYSIS_SUBMIT } from "../form/code.ts";
 import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
-import { type Fields, read, type Typed, Wrong } from "../form/form.ts";
+import { type Fields, masksIn, read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { ANALYSIS, MASKS } from "../form/groups.ts";
 import { focusOnWrong, useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
@@ -105,7 +105,7 @@ function NewAnalysis({ subject: { job, given }, isFirst, onSubmitted }: NewProps
   const { rmsd_masks: rmsd, ...rest } = filled;
   const body: Request = {
     ...rest,
-    ...(Array.isArray(rmsd) ? { rmsd_masks: rmsd.map((line) => line.split(/\s+/)) } : {}),
+    ...(Array.isArray(rmsd) ? { rmsd_masks: rmsd.map(masksIn) } : {}),
     ...given,
   };
   const check = useCheck("analysis", body, unread, (body, signal) =>
