@@ -76,6 +76,7 @@ test("what the account has queued is seen, and cancelled", async () => {
   // The first takes long enough for the others to be seen waiting.
   for (let n = 0; n < 8; n += 1) assert.equal(await built(theirs, { protein, minimum_padding: 5 }), 200);
   await page.getByRole("row", { name: /^bob system box_.* queued .*place 7/ }).waitFor({ timeout: LONG_MS });
+  await page.getByText(/^Builds and jobs, on .*; \d wait/).waitFor();
   await page.setViewportSize({ width: 390, height: 844 });
   await page.getByRole("row", { name: /^bob/ }).getByText(/^system, /).filter({ visible: true }).first().waitFor();
   await page.setViewportSize({ width: 1280, height: 900 });

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { sentence } from "../api/words.ts";
 import { Failure, Notice } from "./notice.tsx";
-import { bytes, number } from "./number.ts";
+import { bytes, counted, number } from "./number.ts";
 import { Used } from "./used.tsx";
 import { When } from "./when.tsx";
 
@@ -50,9 +50,8 @@ function Room({ service: { slots, gpus, memory, disk, cpus } }: { service: Schem
   const { accounts, total_bytes: total, free_bytes: free } = disk;
   return <section className="panel stack" aria-labelledby="room">
     <h2 id="room">Room</h2>
-    <Used label={`Builds and jobs, on ${number(cpus)} ${cpus === 1 ? "core" : "cores"}`} used={slots.workers.running}
-      most={slots.workers.slots} words={number} />
-    <Used label="Analyses" used={slots.analyses.running} most={slots.analyses.slots} words={number} />
+    <Slots what={`Builds and jobs, on ${counted(cpus, "core")}`} of={slots.workers} />
+    <Slots what="Analyses" of={slots.analyses} />
     {gpus.map(({ index, is_held }) => <p key={index}>GPU {index}: {is_held ? <span className="bad">does not work</span> : "works"}</p>)}
     {memory && <Used label="Memory" used={memory.total_bytes - memory.available_bytes} most={memory.total_bytes} words={bytes} />}
     <Used label="Disk" used={total - free} most={total} words={bytes} />
@@ -62,4 +61,10 @@ function Room({ service: { slots, gpus, memory, disk, cpus } }: { service: Schem
         <Used key={account} label={account} used={held} most={total} words={bytes} />)}
     </>}
   </section>;
+}
+
+/** How many run at a time, and how many wait for it. */
+function Slots({ what, of: { running, slots, queued } }: { what: string; of: Schemas["SlotUse"] }) {
+  const waiting = queued === 0 ? "" : `; ${number(queued)} ${queued === 1 ? "waits" : "wait"}`;
+  return <Used label={what + waiting} used={running} most={slots} words={number} />;
 }
