@@ -1,6 +1,6 @@
 //! The topology of a built system, as the worker wrote it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
@@ -51,8 +51,9 @@ pub(crate) struct Built {
     topology: Topology,
     /// Positions as built, in Å.
     positions: Vec<[f64; 3]>,
-    /// Masks that select something: most jobs on a system have those of the one before.
-    good: Mutex<HashSet<String>>,
+    /// Masks that select something, each with what to say of it: most jobs on a system have those of
+    /// the one before.
+    good: Mutex<HashMap<String, Vec<String>>>,
 }
 
 /// How many masks are remembered for a system, and how long they may be.
@@ -124,12 +125,21 @@ pub(crate) fn selected(
     positions: &[[f64; 3]],
     mask: &str,
 ) -> Result<AtomSet, BadMask> {
-    let selection = selection(topology, positions, mask)?;
-    if selection.atoms.is_empty() {
-        let hints: Vec<String> = selection.warnings.iter().map(ToString::to_string).collect();
-        return Err(BadMask { message: hints.join("; "), column: None });
+    selected_with_warnings(topology, positions, mask).map(|(atoms, _)| atoms)
+}
+
+/// The same, with what the user may not have meant.
+fn selected_with_warnings(
+    topology: &Topology,
+    positions: &[[f64; 3]],
+    mask: &str,
+) -> Result<(AtomSet, Vec<String>), BadMask> {
+    let Selection { atoms, warnings } = selection(topology, positions, mask)?;
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    if atoms.is_empty() {
+        return Err(BadMask { message: warnings.join("; "), column: None });
     }
-    Ok(selection.atoms)
+    Ok((atoms, warnings))
 }
 
 impl Built {
@@ -139,36 +149,32 @@ impl Built {
     ///
     /// What is wrong with the mask, for people.
     pub(crate) fn select(&self, mask: &str) -> Result<Vec<usize>, String> {
-        let atoms = selected(&self.topology, &self.positions, mask);
-        let atoms = atoms.map_err(|bad| format!("{mask:?}: {}", bad.message))?;
-        Ok(atoms.iter().collect())
+        Ok(self.selected(mask)?.0.iter().collect())
     }
 
-    /// Whether a mask selects any atoms.
+    /// Checks that a mask selects any atoms: what it selects, and the user may not have meant.
     ///
     /// # Errors
     ///
     /// The same.
-    pub(crate) fn check(&self, mask: &str) -> Result<(), String> {
-        if self.good().contains(mask) {
-            return Ok(());
+    pub(crate) fn check(&self, mask: &str) -> Result<Vec<String>, String> {
+        if let Some(warnings) = self.good().get(mask) {
+            return Ok(warnings.clone());
         }
-        self.select(mask)?;
+        let (_, warnings) = self.selected(mask)?;
         if mask.len() <= MAX_MASK_LENGTH {
             let mut good = self.good();
             if good.len() == MAX_MASKS {
                 good.clear();
             }
-            good.insert(mask.to_owned());
+            good.insert(mask.to_owned(), warnings.clone());
         }
-        Ok(())
+        Ok(warnings)
     }
 
-    /// What a mask selects, and the user may not have meant.
-    pub(crate) fn warnings_of(&self, mask: &str) -> Vec<String> {
-        let selection = selection(&self.topology, &self.positions, mask);
-        let warnings = selection.map(|selection| selection.warnings).unwrap_or_default();
-        warnings.iter().map(ToString::to_string).collect()
+    fn selected(&self, mask: &str) -> Result<(AtomSet, Vec<String>), String> {
+        selected_with_warnings(&self.topology, &self.positions, mask)
+            .map_err(|bad| format!("{mask:?}: {}", bad.message))
     }
 
     /// What to say of a mask whose distances end at a face of the cell, where that decides what it
@@ -180,7 +186,7 @@ impl Built {
         Some(difference.to_string())
     }
 
-    fn good(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn good(&self) -> MutexGuard<'_, HashMap<String, Vec<String>>> {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

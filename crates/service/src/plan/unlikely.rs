@@ -67,7 +67,7 @@ pub(crate) fn of_masks(
     let built = system.built(app)?;
     let mut notices = Vec::new();
     for (at, mask) in masks {
-        let counted = has_numbers_of_residues(mask).then(|| built.warnings_of(mask));
+        let counted = has_numbers_of_residues(mask).then(|| built.check(mask).unwrap_or_default());
         let cut = system.cell().and_then(|cell| built.without_images(mask, &cell));
         let all = counted.into_iter().flatten().chain(cut);
         notices.extend(all.map(|message| notice(at.clone(), message)));
