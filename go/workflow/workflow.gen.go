@@ -800,7 +800,8 @@ type Estimate struct {
 	// Queue Where a queued task waits, or one would that is not submitted yet. A slot that becomes free goes to the account whose tasks had slots for the least time of late (half of it is forgotten every day), and to the one of its tasks with the highest `priority`, of equal ones the oldest; analyses have slots of their own.
 	Queue *QueuePlace `json:"queue,omitempty"`
 
-	// ResultBytes What the results would take in all, trajectories included, in bytes, to within a few per cent.
+	// ResultBytes What the results would take of the account's room, in bytes, to within a tenth: trajectories, structures, logs,
+	// copies that are packed for downloads, and what an extension would go on from.
 	ResultBytes *int64 `json:"result_bytes,omitempty"`
 
 	// Steps Steps of dynamics in all stages of a job.

@@ -1409,7 +1409,9 @@ class Estimate(BaseModel):
     """
     result_bytes: int | None = None
     """
-    What the results would take in all, trajectories included, in bytes, to within a few per cent.
+    What the results would take of the account's room, in bytes, to within a tenth: trajectories, structures, logs,
+    copies that are packed for downloads, and what an extension would go on from.
+
     """
     hours: float | None = None
     """

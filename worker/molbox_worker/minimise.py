@@ -68,7 +68,8 @@ def run(simulation: Simulation) -> None:
         largest_force=float(forces.max()),
     )
     simulation.write_structure(MINIMIZATION, context)
-    start = simulation.put_start(MINIMIZATION, context.getState(positions=True))
+    content = simulation.write_state(MINIMIZATION, context.getState(positions=True))
+    start = simulation.commits.put("start.xml", content)
     simulation.commit(stage=0, step=0, seconds=0.0, ended=[ended], minimised=None, start=start)
     simulation.report(0, MINIMIZATION, steps, steps, is_end=True)
 

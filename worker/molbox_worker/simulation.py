@@ -11,7 +11,7 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app
 
-from molbox_worker.commit import CommitFolder, File
+from molbox_worker.commit import CommitFolder
 from molbox_worker.directory import TaskDirectory, replace
 from molbox_worker.engine import MAX_PDB_ATOMS
 from molbox_worker.model import Model, read_state
@@ -82,11 +82,11 @@ class Simulation:
         assert start is not None
         return read_state(self.commits.content(start))
 
-    def put_start(self, ended: str, state: openmm.State) -> File:
-        """Keep the state at the end of a stage, for the next and for people."""
+    def write_state(self, ended: str, state: openmm.State) -> bytes:
+        """Write the state at the end of a stage."""
         content = openmm.XmlSerializer.serialize(state).encode()
         replace(self.task.output / f"{ended}.state.xml", content)
-        return self.commits.put("start.xml", content)
+        return content
 
     def write_structure(self, name: str, context: openmm.Context, atoms: NDArray[np.int64] | None = None) -> None:
         """Write the present structure with molecules whole and in the box; of these atoms alone, which ascend."""

@@ -148,7 +148,7 @@ class StageRun:
         simulation.write_structure(stage.name, context)
         if stage.is_production and n_frames and self._model.plan.excerpt_atoms:
             self._write_excerpt(context)
-        start = simulation.put_start(stage.name, context.getState(positions=True, velocities=True))
+        content = simulation.write_state(stage.name, context.getState(positions=True, velocities=True))
         speed = self._model.ns_per_day(stage.steps / seconds) if stage.steps and seconds > 0 else None
         ended = StageResult(stage.name, stage.steps, n_frames, round(seconds, 3), ns_per_day=speed)
         simulation.ended = [*simulation.ended, ended]
@@ -159,7 +159,7 @@ class StageRun:
                 seconds=0.0,
                 files=None,
                 checkpoint=None,
-                start=start,
+                start=self._commits.put("start.xml", content),
                 ended=simulation.ended,
             )
         simulation.report(self._index + 1, stage.name, stage.steps, stage.steps, is_end=True)

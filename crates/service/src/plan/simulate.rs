@@ -132,12 +132,19 @@ const LOG_LINE_BYTES: u64 = 70;
 /// What begins a trajectory, and a log, of the worker.
 const DCD_HEADER_BYTES: u64 = 276;
 const LOG_HEADER_BYTES: u64 = 110;
-/// Bytes for each atom of the structure that each stage ends with, and of its coordinates, which
-/// the minimisation has without velocities.
-const STRUCTURE_BYTES: u64 = 81;
-const COORDINATES_BYTES: u64 = 83;
-/// Of the log of the worker and the manifest, about.
-const REST_BYTES: u64 = 9000;
+/// Bytes for each atom of what a stage ends with, and of their copies that are packed for the
+/// bundle: of the structure, of the positions that a minimisation leaves, of those with velocities.
+const STRUCTURE_BYTES: [u64; 2] = [81, 17];
+const POSITIONS_BYTES: [u64; 2] = [83, 31];
+const STATE_BYTES: [u64; 2] = [166, 61];
+/// Of a checkpoint beside its state.
+const CHECKPOINT_BYTES: u64 = 51;
+/// What packing leaves of a log is one part of so many.
+const LOG_IS_PACKED: u64 = 3;
+/// Of the log of the worker, the manifest, the description of the bundle and their copies, about;
+/// and of what these say of a stage.
+const REST_BYTES: u64 = 32_000;
+const STAGE_BYTES: u64 = 6000;
 /// Type of a violation: a job would write more than there is room for.
 const TOO_MUCH: &str = "results_too_large";
 
@@ -605,16 +612,21 @@ impl Parameters {
         {
             let bytes = DCD_HEADER_BYTES + frames * frame_bytes(excerpt_atoms);
             size.trajectory_bytes += bytes;
-            size.result_bytes += bytes + excerpt_atoms * STRUCTURE_BYTES;
+            size.result_bytes += bytes + excerpt_atoms * STRUCTURE_BYTES.iter().sum::<u64>();
         }
         Ok(size)
     }
 
-    /// What a job of these comes to on a system of so many atoms: its trajectories exactly, all of
-    /// its results nearly.
+    /// What a job of these comes to on a system of so many atoms: its trajectories exactly, and
+    /// nearly what the account holds of it, with all that an extension would go on from.
     pub(crate) fn size(&self, atoms: u64) -> Size {
+        let [structure, positions, state] = [STRUCTURE_BYTES, POSITIONS_BYTES, STATE_BYTES];
+        let both = |[bytes, packed]: [u64; 2]| bytes + packed;
         let mut size = Size { steps: 0, frames: 0, trajectory_bytes: 0, result_bytes: REST_BYTES };
-        let mut stages = 1;
+        let mut of_atom = both(structure) + both(positions);
+        // Where the last stage began.
+        let mut start = positions[0];
+        let mut n_runs = 0;
         for run in self.runs() {
             let steps = self.n_steps(run);
             size.steps += steps;
@@ -622,11 +634,18 @@ impl Parameters {
                 size.frames += frames;
                 size.trajectory_bytes += DCD_HEADER_BYTES + frames * frame_bytes(atoms);
             }
-            size.result_bytes += LOG_HEADER_BYTES + self.log_bytes(run, atoms);
-            stages += 1;
+            let log = LOG_HEADER_BYTES + self.log_bytes(run, atoms);
+            size.result_bytes += log + log / LOG_IS_PACKED + STAGE_BYTES;
+            of_atom += both(structure) + both(state);
+            n_runs += 1;
         }
-        size.result_bytes += size.trajectory_bytes
-            + atoms * (stages * (STRUCTURE_BYTES + 2 * COORDINATES_BYTES) - COORDINATES_BYTES);
+        if n_runs > 1 || self.production.is_none() && n_runs > 0 {
+            start = state[0];
+        }
+        if self.production.is_some() {
+            start += CHECKPOINT_BYTES + state[0];
+        }
+        size.result_bytes += size.trajectory_bytes + atoms * (of_atom + start);
         size
     }
 
