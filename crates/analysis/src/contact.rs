@@ -8,10 +8,9 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
-use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
-use crate::table::{Column, Table, TableGroup};
+use crate::table::{Column, RESIDUE_INDEX, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{Cell, Error, Topology};
 
@@ -142,8 +141,8 @@ impl Task for Search {
         let mut columns = vec![
             Column::texts("residue_a", "chain and residue", labels(&pairs, 0, topology)),
             Column::texts("residue_b", "chain and residue", labels(&pairs, 1, topology)),
-            Column::integers("residue_a_index", INDEX, numbers(&pairs, 0)),
-            Column::integers("residue_b_index", INDEX, numbers(&pairs, 1)),
+            Column::integers("residue_a_index", RESIDUE_INDEX, numbers(&pairs, 0)),
+            Column::integers("residue_b_index", RESIDUE_INDEX, numbers(&pairs, 1)),
         ];
         columns.extend(Episodes::columns(pairs.iter().map(|(_, episodes)| episodes), frames));
         let mut by_frame = frames.columns();

@@ -5,10 +5,9 @@ use rustc_hash::FxHashMap;
 use crate::cell::{cross, difference, dot, norm};
 use crate::frames::Frames;
 use crate::group::Group;
-use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
-use crate::table::{Column, Table, TableGroup};
+use crate::table::{Column, RESIDUE_INDEX, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{AtomSet, Cell, Error, Topology};
 
@@ -331,7 +330,7 @@ impl Turns {
             ),
             Column::integers(
                 "residue_index",
-                INDEX,
+                RESIDUE_INDEX,
                 self.angles.iter().map(|angle| angle.residue as i64 + 1).collect(),
             ),
             Column::texts(

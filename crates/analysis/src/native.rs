@@ -7,10 +7,9 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::reference::Reference;
-use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
-use crate::table::{Column, Table, TableGroup};
+use crate::table::{Column, RESIDUE_INDEX, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{AtomSet, Cell, Element, Error, Topology};
 
@@ -246,8 +245,8 @@ impl Contacts {
         vec![
             Column::texts("residue_a", "chain and residue", labels(0)),
             Column::texts("residue_b", "chain and residue", labels(1)),
-            Column::integers("residue_a_index", INDEX, numbers(0)),
-            Column::integers("residue_b_index", INDEX, numbers(1)),
+            Column::integers("residue_a_index", RESIDUE_INDEX, numbers(0)),
+            Column::integers("residue_b_index", RESIDUE_INDEX, numbers(1)),
             Column::integers(
                 "contacts",
                 "native contacts between the two",

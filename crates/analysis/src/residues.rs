@@ -7,9 +7,6 @@ use crate::table::{Table, Values};
 use crate::topology::Residue;
 use crate::{AtomSet, Group, Topology};
 
-/// What a number of a residue is in tables, but for the one that the file gives it.
-pub(crate) const INDEX: &str = "number of the residue, counted from 1 over all chains, as in masks";
-
 /// Kinds of tables whose rows are residues or pairs of them, and that are drawn along residues.
 const ALONG_RESIDUES: [&str; 6] = [
     "rmsf",

@@ -8,11 +8,10 @@ use crate::group::{Group, ImageGroup, Weights};
 use crate::parallel::in_order;
 use crate::pdb::pdb;
 use crate::points::Points;
-use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::{Members, View};
 use crate::superpose::{Motion, Target};
-use crate::table::{Column, Table, TableGroup};
+use crate::table::{Column, RESIDUE_INDEX, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{AtomSet, Error, Topology};
 
@@ -384,7 +383,7 @@ impl Atoms {
             let mut columns = vec![
                 Column::integers(
                     "residue",
-                    INDEX,
+                    RESIDUE_INDEX,
                     residues.iter().map(|residue| residue.number).collect(),
                 ),
                 Column::texts(

@@ -7,10 +7,9 @@ use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
-use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
-use crate::table::{Column, Table, TableGroup};
+use crate::table::{Column, RESIDUE_INDEX, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{AtomSet, Cell, Error, Topology};
 
@@ -195,7 +194,7 @@ impl Task for Assignment {
         let residues: Vec<i64> = self.residues.iter().map(|residue| *residue as i64 + 1).collect();
         let mut by_frame = frames.columns();
         let mut by_residue = vec![
-            Column::integers("residue", INDEX, residues.clone()),
+            Column::integers("residue", RESIDUE_INDEX, residues.clone()),
             Column::texts(
                 "name",
                 "chain and residue",

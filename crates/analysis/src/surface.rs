@@ -7,10 +7,9 @@ use crate::cell::{difference, norm};
 use crate::frames::Frames;
 use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
-use crate::residues::INDEX;
 use crate::setup::Setup;
 use crate::source::View;
-use crate::table::{Column, Table, TableGroup};
+use crate::table::{Column, RESIDUE_INDEX, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{Cell, Error};
 
@@ -170,7 +169,7 @@ impl Task for Surface {
         let numbers = self.residues.iter().map(|residue| *residue as i64 + 1).collect();
         let means = tally.by_residue.iter().map(|sum| sum / n_frames).collect();
         let by_residue = vec![
-            Column::integers("residue", INDEX, numbers),
+            Column::integers("residue", RESIDUE_INDEX, numbers),
             Column::texts("name", "chain and residue", labels),
             Column::numbers("area_angstrom2", Some("Å²"), "mean area of the residue", means),
         ];

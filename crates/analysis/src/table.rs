@@ -5,6 +5,10 @@ use serde::Serialize;
 use crate::group::Group;
 use crate::{Error, Topology};
 
+/// What a number of a residue is in tables, but for the one that the file gives it.
+pub(crate) const RESIDUE_INDEX: &str =
+    "number of the residue, counted from 1 over all chains, as in masks";
+
 /// A result of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
