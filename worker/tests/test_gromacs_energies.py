@@ -396,6 +396,15 @@ def test_what_no_force_field_here_has_is_carried_over_too(tmp_path: Path) -> Non
     found.check()
 
 
+@needs_gmx_d
+def test_maps_that_are_not_smooth_are_carried_over(tmp_path: Path) -> None:
+    system, topology, state = chains()
+    system.addForce(mapped(24, 24, 24))
+    found = Comparison(tmp_path, system, topology, state)
+    assert abs(found.openmm["CMAPTorsionForce"]) > 1
+    found.check()
+
+
 def redrawn(seed: int) -> tuple[openmm.System, app.Topology, openmm.State]:
     """The chains in a box of any shape, with parameters by chance, many of them zero."""
     system, topology, state = chains()
@@ -546,6 +555,16 @@ def with_force(force: openmm.Force) -> openmm.System:
     system, _, _ = chains()
     system.addForce(force)
     return system
+
+
+def mapped(*sizes: int) -> openmm.CMAPTorsionForce:
+    """A term of CMAP for each of some maps, in a molecule of its own."""
+    force, chance = openmm.CMAPTorsionForce(), np.random.default_rng(2)
+    for which, size in enumerate(sizes):
+        force.addMap(size, chance.normal(0, 3, size * size).tolist())
+        a, b, c, d, e = range(24 + 6 * which, 29 + 6 * which)
+        force.addTorsion(which, a, b, c, d, b, c, d, e)
+    return force
 
 
 def with_site(site: openmm.VirtualSite) -> openmm.System:
@@ -717,6 +736,9 @@ def test_constraints_of_bonds_under_urey_bradley_terms_are_lincs() -> None:
         (lambda: with_site(openmm.TwoParticleAverageSite(0, 2, 0.3, 0.6)), "weights are not one"),
         (lambda: with_site(openmm.ThreeParticleAverageSite(0, 2, 3, 0.3, 0.6, 0.2)), "weights are not one"),
         (lambda: with_site(openmm.TwoParticleAverageSite(11, 2, 0.3, 0.7)), "hangs on another"),
+        (lambda: with_force(mapped(24, 26)), "maps of CMAP of several or odd sizes"),
+        (lambda: with_force(mapped(25)), "maps of CMAP of several or odd sizes"),
+        (lambda: with_force(mapped(22)), "maps of CMAP of several or odd sizes, or below 24"),
         (openmm.System, "without charges"),
         (
             lambda: with_site(
