@@ -438,6 +438,51 @@ def test_a_killed_mdrun_is_run_again_to_the_same_bytes(water: Directory, gromacs
         assert whole.output(name).read_bytes() == killed.output(name).read_bytes(), name
 
 
+STOPPED_BY_OTHERS = "echo Received the TERM signal, stopping within 20 steps; exit 1"
+
+
+def test_an_mdrun_that_is_asked_to_end_by_others_is_run_again(
+    water: Directory, gromacs: Simulator, tmp_path: Path
+) -> None:
+    """As daemons do that watch memory."""
+    stages = [{"ensemble": "NPT", "steps": 100, "traj_freq": 20, "log_freq": 20}]
+    whole = gromacs(water, stages)
+    assert whole.run() == 0, whole.log()
+    flag = tmp_path / "flag"
+    once = f"if [ ! -e {flag} ]; then : > {flag}; {STOPPED_BY_OTHERS}; fi"
+    job = gromacs(water, stages, gromacs=stand_in(tmp_path, once))
+    assert job.run() == 0, job.log()
+    assert "run again from step 0" in job.log()
+    for name in NAMES:
+        assert whole.output(name).read_bytes() == job.output(name).read_bytes(), name
+
+
+def test_a_stop_that_mdrun_is_told_of_first_is_a_stop(water: Directory, gromacs: Simulator, tmp_path: Path) -> None:
+    """A system that goes down, and a cluster, tell all processes of a job."""
+    both = f"sleep 0.1; kill -TERM $PPID; {STOPPED_BY_OTHERS}"
+    job = gromacs(water, [{"steps": 100}], gromacs=stand_in(tmp_path, both))
+    assert job.run() == 3, job.log()
+    assert not (job.work / "result.json").exists()
+
+
+def test_terms_across_the_whole_box_are_openmms(water: Directory, simulation: Simulator) -> None:
+    """Such as bonds of a sheet to its own image."""
+    job = simulation(water, [{"steps": 40, "log_freq": 10}], engine="auto")
+    system = openmm.XmlSerializer.deserialize((job.path / "input/system.xml").read_text())
+    state = openmm.XmlSerializer.deserialize((job.path / "input/state.xml").read_text())
+    places = state.getPositions(asNumpy=True)._value[:, 0]
+    bonds = openmm.HarmonicBondForce()
+    bonds.setUsesPeriodicBoundaryConditions(True)
+    ring = [int(places.argsort()[i * len(places) // 4]) for i in range(4)]
+    for first, second in zip(ring, ring[1:] + ring[:1], strict=True):
+        bonds.addBond(first, second, 0.5, 0.1)
+    system.addForce(bonds)
+    (job.path / "input/system.xml").write_text(openmm.XmlSerializer.serialize(system))
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "openmm"
+    assert "across the whole box" in warnings_of(job)["engine_changed"]
+
+
 def test_an_mdrun_that_is_killed_each_time_has_too_little_memory(
     water: Directory, gromacs: Simulator, tmp_path: Path
 ) -> None:

@@ -55,6 +55,10 @@ WIDTHS = {"Box-X", "Box-Y", "Box-Z", "Box-XX", "Box-YY", "Box-ZZ"}
 # How both programs call a box that the list of neighbours does not fit into.
 NARROW = "longer than half the shortest box vector"
 KILLED = "mdrun was killed, as where memory is short"
+# What it says where others than the worker asked it to end: daemons that watch memory do so before they kill.
+ASKED = "Received the TERM signal"
+# How it refuses terms whose atoms are nearly as far apart as the box is wide, as bonds of a sheet to its image are.
+WIDE = r"no domain decomposition for 1 ranks|inconsistent shifts"
 # The largest deviation of a constraint and its atoms, counted from one.
 DEVIATION = r"rms \S+, max (\S+) \(between atoms (\d+) and (\d+)\)"
 NO_MEMORY = r"[Nn]ot enough memory|bad_alloc|Cannot allocate memory"
@@ -243,6 +247,9 @@ class GromacsRun(StageRun):
                 for frame in frames.new():
                     self._write_frame(frame, step, end)
                 self._report_seen()
+            if status and self._simulation.task.stop_requested:
+                # A system that goes down, and a cluster, tell all processes.
+                raise Stopped
             return status
         finally:
             process.kill()
@@ -311,18 +318,26 @@ class GromacsRun(StageRun):
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         has_no_memory = re.search(NO_MEMORY, text)
-        if has_no_memory or -status == signal.SIGKILL:
+        if has_no_memory or -status in {signal.SIGKILL, signal.SIGTERM} or ASKED in text:
             return MemoryError("mdrun had not enough memory") if has_no_memory else Killed(KILLED)
-        if NARROW in text:
-            return self._too_narrow()
+        if unsupported := self._unsupported(status, text):
+            return unsupported
         if re.search(BROKEN, text) or -status in DEATHS:
             broken: Exception = openmm.OpenMMException("Particle coordinate is NaN")
             return broken
+        ended = f"mdrun ended with status {status}{said(text)}"
+        return Broken(ended) if self._seen == step else RuntimeError(ended)
+
+    def _unsupported(self, status: int, text: str) -> Unsupported | None:
+        """What only mdrun itself, or the processor, has against a run."""
+        if NARROW in text:
+            return self._too_narrow()
+        if re.search(WIDE, text):
+            return Unsupported("terms across the whole box")
         if -status == signal.SIGILL:
             # A cluster's nodes may differ. `grompp` and `--version` have few of the instructions.
             return Unsupported(f"it was built for {self._gromacs.simd}, which this processor lacks")
-        ended = f"mdrun ended with status {status}{said(text)}"
-        return Broken(ended) if self._seen == step else RuntimeError(ended)
+        return None
 
     def _unstable(self, step: int, end: int, start: openmm.State) -> Exception:
         """Why a segment broke, as OpenMM finds it from where the segment began."""
