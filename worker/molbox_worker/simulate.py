@@ -40,6 +40,7 @@ def simulate(task: TaskDirectory, spec: SimulateTask) -> SimulationResult:
     """Run, or resume, the simulation of a task."""
     simulation = Simulation(task, spec)
     gromacs = _gromacs(simulation, spec)
+    simulation.engine = GROMACS if gromacs else OPENMM
     minimise.run(simulation)
     for index, stage in enumerate(spec.plan.stages):
         last = simulation.commits.last.stage

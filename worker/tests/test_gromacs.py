@@ -365,7 +365,7 @@ def stand_in(folder: Path, at_mdrun: str = "", *, at_grompp: str = "", at_versio
     return str(program)
 
 
-GARBAGE = r"printf '\377\376\200 garbage'; exit 3"
+GARBAGE = r"printf '\377\376\200\000\033 garbage'; exit 3"
 
 
 def test_a_gmx_for_another_processor_gives_way_to_openmm(
@@ -400,9 +400,11 @@ def test_a_gmx_that_does_not_work_gives_way_to_openmm_unless_it_was_asked_for(
     assert job.run() == 0, job.log()
     assert job.result["engine"] == "openmm"
     assert "the gmx here does not work" in warnings_of(job)["engine_changed"]
+    assert warnings_of(job)["engine_changed"].isprintable()
     assert [row["step"] for row in rows(job.output("production.csv"))] == [10, 20, 30, 40]
     asked = simulation(water, [{"steps": 40}], engine="gromacs", gromacs=gmx)
     assert asked.run() == 2, asked.log()
+    assert progress(asked)["engine"] == "gromacs", "it has been that of the job since its minimisation"
     failure = asked.result["error"]
     assert (failure["code"], failure["loc"]) == ("engine_missing", ["body", "engine"])
     assert "does not work" in failure["message"]

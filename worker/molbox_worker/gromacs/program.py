@@ -199,4 +199,5 @@ def said(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    """A text as one line of what can be shown."""
+    return " ".join(re.sub(r"[^ -~]+", " ", text).split())
