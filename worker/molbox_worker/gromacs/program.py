@@ -199,5 +199,4 @@ def said(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """A text as one line of what can be shown."""
     return " ".join(re.sub(r"[^ -~]+", " ", text).split())

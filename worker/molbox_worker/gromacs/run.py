@@ -55,9 +55,9 @@ WIDTHS = {"Box-X", "Box-Y", "Box-Z", "Box-XX", "Box-YY", "Box-ZZ"}
 # How both programs call a box that the list of neighbours does not fit into.
 NARROW = "longer than half the shortest box vector"
 KILLED = "mdrun was killed, as where memory is short"
-# What it says where others than the worker asked it to end: daemons that watch memory do so before they kill.
+# Daemons that watch memory ask before they kill.
 ASKED = "Received the TERM signal"
-# How it refuses terms whose atoms are nearly as far apart as the box is wide, as bonds of a sheet to its image are.
+# As of bonds of a sheet to its own image.
 WIDE = r"no domain decomposition for 1 ranks|inconsistent shifts"
 # The largest deviation of a constraint and its atoms, counted from one.
 DEVIATION = r"rms \S+, max (\S+) \(between atoms (\d+) and (\d+)\)"
@@ -248,7 +248,7 @@ class GromacsRun(StageRun):
                     self._write_frame(frame, step, end)
                 self._report_seen()
             if status and self._simulation.task.stop_requested:
-                # A system that goes down, and a cluster, tell all processes.
+                # Clusters tell all processes.
                 raise Stopped
             return status
         finally:
@@ -329,7 +329,7 @@ class GromacsRun(StageRun):
         return Broken(ended) if self._seen == step else RuntimeError(ended)
 
     def _unsupported(self, status: int, text: str) -> Unsupported | None:
-        """What only mdrun itself, or the processor, has against a run."""
+        """What only mdrun has against a run."""
         if NARROW in text:
             return self._too_narrow()
         if re.search(WIDE, text):

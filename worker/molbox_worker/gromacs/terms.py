@@ -20,7 +20,7 @@ from molbox_worker import nbfix
 DEGREES = 180 / math.pi
 # Without depth, the size does not matter.
 NO_SIZE = 0.1
-# Points of a map of CMAP along an angle.
+# Points of a map along an angle.
 SMALLEST_MAP = 24
 # Two lengths of a constraint, in nm, or two ratios that rounding alone distinguishes.
 SAME = 1e-9
@@ -203,7 +203,7 @@ class Terms:
         for i in range(force.getNumMaps()):
             size, energies = force.getMapParameters(i)
             grid = np.array([getattr(each, "_value", each) for each in energies]).reshape(size, size).T
-            # GROMACS' splines are not periodic but end half a map away: exact to 1e-7 with 24 points, 1e-5 with 16.
+            # GROMACS' splines end half a map away: exact to 1e-7 with 24 points, 1e-5 with 16.
             if size % 2 or size < SMALLEST_MAP or (self.maps and len(self.maps[0]) != size * size):
                 raise Unsupported(f"maps of CMAP of several or odd sizes, or below {SMALLEST_MAP}")
             # OpenMM's map begins at 0 and its first angle is the fastest, GROMACS' at -180 with the second.
