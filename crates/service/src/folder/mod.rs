@@ -334,6 +334,43 @@ pub(crate) fn take_tasks(data: &Path, tasks: &Path, name: &str) -> Result<()> {
     write(data.join(TASKS), tasks.as_os_str().as_encoded_bytes())
 }
 
+/// A folder of tasks elsewhere that is known to be this installation's. A copy of the data folder
+/// knows it, too, and would end and remove what the original has there.
+pub(crate) struct KnownTasks {
+    /// None where servers share it.
+    _lock: Option<fs::File>,
+}
+
+impl KnownTasks {
+    /// Several servers may share it, which `is_shared` tells.
+    ///
+    /// # Errors
+    ///
+    /// When another service works there, and may not.
+    pub(crate) fn hold(data: &Path, tasks: &Path, is_shared: bool) -> Result<Self> {
+        if is_shared {
+            return Ok(Self { _lock: None });
+        }
+        let mark = tasks.join(TASKS_OF);
+        let opened = fs::File::options().write(true).open(&mark);
+        let file = opened.with_context(|| format!("open {}", mark.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _lock: Some(file) }),
+            Err(TryLockError::WouldBlock) => bail!(
+                "another molboxd works in {} (tasks.folder): the data folder {} is a copy, or there is one \
+                 of it; give a copy that is to run beside the original a folder of its own",
+                tasks.display(),
+                data.display()
+            ),
+            // Not every shared file system has locks.
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(%error, path = %mark.display(), "lock the folder of tasks");
+                Ok(Self { _lock: None })
+            }
+        }
+    }
+}
+
 /// What a service watches of its folder: the places of which everything else depends, by what they
 /// were when it began.
 pub(crate) struct Folder {

@@ -44,7 +44,7 @@ use crate::exec::capacity::{Place, Share};
 use crate::exec::confine::{Confinement, THIS_PROGRAM, UNAVAILABLE};
 use crate::exec::{self, Entry, Executors, NotTaken, Stop};
 use crate::folder::failure::{is_full, storage_failure};
-use crate::folder::{has_tasks, take_tasks};
+use crate::folder::{KnownTasks, has_tasks, take_tasks};
 use crate::record::{Kind, Lane, Status, Task};
 use crate::shown::counted;
 use beside::{Beside, Places};
@@ -123,8 +123,8 @@ struct Runner {
     told: Instant,
     /// When it was looked last for tasks of servers that are lost.
     searched: Instant,
-    /// Whether the folder of tasks elsewhere is that in which this server's tasks work.
-    knows_folder: bool,
+    /// The folder of tasks elsewhere, once it is known to be that in which this server's tasks work.
+    known_folder: Option<KnownTasks>,
     /// Whether a task may count as running that nobody follows: what became of it could not be noted.
     is_astray: bool,
 }
@@ -229,7 +229,7 @@ impl Runner {
             untold: HashMap::new(),
             told: now,
             searched: now,
-            knows_folder: false,
+            known_folder: None,
             is_astray: true,
         }
     }
@@ -261,9 +261,13 @@ impl Runner {
         }
         let tasks = config.tasks_root();
         let is_taken = has_tasks(&config.data, tasks, installation)?;
-        if self.knows_folder {
+        if self.known_folder.is_some() {
             return Ok(());
         }
+        // Servers that share a bucket find a copy there.
+        let is_shared = !config.objects.url.is_empty();
+        let hold = || KnownTasks::hold(&config.data, tasks, is_shared);
+        let known = is_taken.then(hold).transpose()?;
         // An earlier version has left no mark, and another server may have another folder.
         db.put_back_unbegun(self.lease.clone(), self.app.now()).await?;
         let running = db.running_tasks(&self.lease).await?;
@@ -277,10 +281,13 @@ impl Runner {
                 self.app.task_folder(&first.id).display()
             );
         }
-        if !is_taken {
-            take_tasks(&config.data, tasks, installation)?;
-        }
-        self.knows_folder = true;
+        self.known_folder = Some(match known {
+            Some(known) => known,
+            None => {
+                take_tasks(&config.data, tasks, installation)?;
+                hold()?
+            }
+        });
         Ok(())
     }
 

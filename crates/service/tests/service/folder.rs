@@ -10,7 +10,7 @@ use molbox::Error;
 use serde_json::{Value, json};
 
 use crate::common::{Service, example, wait_for};
-use crate::work::water;
+use crate::work::{endless_job, until_it_produces, wait_until, water};
 
 /// Names of everything in a folder.
 fn names(folder: &Path) -> Vec<String> {
@@ -338,6 +338,11 @@ async fn a_database_that_another_program_holds_is_named() {
     );
 }
 
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("--archive").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 #[tokio::test]
 async fn a_copy_of_the_folder_is_a_backup() {
     let mut service = Service::start();
@@ -349,19 +354,36 @@ async fn a_copy_of_the_folder_is_a_backup() {
 
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("data");
-    assert!(
-        Command::new("cp")
-            .arg("--archive")
-            .arg(&service.data)
-            .arg(&copy)
-            .status()
-            .unwrap()
-            .success()
-    );
+    copy_folder(&service.data, &copy);
     let restored = Service::start_in(&copy, &[]);
     let molbox = restored.client_with(&key);
     assert_eq!(molbox.file_view().file_id(&file.file_id).send().await.unwrap().name, "villin");
     let path =
         molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
     assert!(crate::work::archive(&path).contains_key("system.pdb"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_folder_beside_the_original_leaves_what_that_runs_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let [work, copy] = ["work", "copy"].map(|name| place.path().join(name));
+    let setting = format!("tasks.folder={:?}", work.display().to_string());
+    let mut service = Service::start_with(&[&setting]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    service.stop();
+    copy_folder(&service.data, &copy);
+    service.restart();
+    let molbox = service.client_with(&key);
+    // The copy does not know it.
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    let other = Service::start_in(&copy, &[&setting]);
+    other.wait_until_it_logs("another molboxd works in");
+    let health = other.client_with(&key).service_health().send().await.unwrap().into_inner();
+    assert!(health.held.iter().any(|hold| hold.code == "tasks_folder_missing"), "{health:?}");
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    let record = wait_until(&molbox, &job, |job| job.status == "cancelled").await;
+    assert_eq!(record.attempts, 1);
 }
