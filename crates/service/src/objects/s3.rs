@@ -302,7 +302,7 @@ impl Store {
             "configuration: {URL} must be s3://bucket or s3://bucket/prefix"
         );
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let builder = builder(settings)?.with_bucket_name(name);
+        let builder = builder(settings, name)?;
         let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
         let region = region.unwrap_or_else(|| "us-east-1".to_owned());
         let root = root(&builder, &region, name).context("configuration: objects")?;
@@ -1319,8 +1319,8 @@ impl Drop for Sending {
     }
 }
 
-/// The client, without the name of the bucket.
-fn builder(settings: &Objects) -> Result<AmazonS3Builder> {
+/// The client of a bucket.
+fn builder(settings: &Objects, bucket: &str) -> Result<AmazonS3Builder> {
     let file = &settings.credentials_file;
     let mut builder = if file.as_os_str().is_empty() {
         AmazonS3Builder::from_env()
@@ -1344,13 +1344,19 @@ fn builder(settings: &Objects) -> Result<AmazonS3Builder> {
         .with_connect_timeout(CONNECT)
         .with_read_timeout(SILENCE);
     if !settings.endpoint.is_empty() {
-        let url: Url = settings
-            .endpoint
-            .parse()
-            .with_context(|| format!("configuration: {ENDPOINT} {:?}", settings.endpoint))?;
+        let url: Url = settings.endpoint.parse().with_context(|| {
+            format!("configuration: {ENDPOINT} {:?} must begin with https://", settings.endpoint)
+        })?;
         ensure!(
             web::is_private(&url),
             "configuration: {ENDPOINT} {:?} must be an https address; http is good on loopback only",
+            settings.endpoint
+        );
+        // Some consoles show the two as one address.
+        let last = url.path().trim_end_matches('/').rsplit('/').next();
+        ensure!(
+            last != Some(bucket),
+            "configuration: {ENDPOINT} {:?} must be the store's alone: the bucket is that of {URL}",
             settings.endpoint
         );
         builder = builder.with_endpoint(settings.endpoint.trim_end_matches('/'));
@@ -1363,6 +1369,7 @@ fn builder(settings: &Objects) -> Result<AmazonS3Builder> {
     };
     let retry = RetryConfig { backoff, max_retries: 10, retry_timeout: REPEATED };
     Ok(builder
+        .with_bucket_name(bucket)
         .with_client_options(options)
         .with_retry(retry)
         .with_checksum_algorithm(Checksum::SHA256))

@@ -313,6 +313,8 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
         [("secret", "molbox\nsome-other"), ("key", "nobody\nmolbox-secret"), ("line", "molbox")]
             .map(|(name, text)| file(name, text));
     let no_s3 = format!("objects.endpoint={:?}", answering("404 Not Found", "{}"));
+    let with_bucket =
+        format!("objects.endpoint={:?}", format!("{}/{}/", bucket.endpoint, bucket.name));
     let said = |command: &str, changed: &[&str]| -> String {
         let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
         molboxd.arg("--data").arg(folder.path().join("data"));
@@ -336,6 +338,8 @@ fn a_store_that_cannot_be_used_is_named_with_its_setting() {
         ("objects.endpoint=\"http://127.0.0.1:9\"", &["does not answer (objects.endpoint)"]),
         (&no_s3, &["it does not answer as S3 does (objects.endpoint)"]),
         ("objects.endpoint=\"http://s3.example.org\"", &["objects.endpoint", "https"]),
+        ("objects.endpoint=\"s3.example.org\"", &["objects.endpoint", "must begin with https://"]),
+        (&with_bucket, &["objects.endpoint", "must be the store's alone", "objects.url"]),
         ("objects.region=\"eu-central-1\"", &["another region (objects.region)"]),
         (&wrong_secret, &["does not accept the key (objects.credentials_file)"]),
         (&wrong_key, &["does not accept the key (objects.credentials_file)"]),
