@@ -38,9 +38,9 @@ const MARGIN_SECONDS: u64 = 60;
 const EARLIER: u32 = 4;
 /// How long no job is sent to a node on which one has ended before it began.
 const AVOID: Duration = Duration::from_secs(600);
-/// What is asked of each job: name, state, reason, nodes. The JSON of `squeue` has changed with
+/// What is asked of each job: name, state, reason, nodes, folder. The JSON of `squeue` has changed with
 /// every other release.
-const FORMAT: &str = "%j|%T|%r|%N";
+const FORMAT: &str = "%j|%T|%r|%N|%Z";
 
 /// Runs attempts as jobs of Slurm.
 pub(crate) struct Slurm {
@@ -51,6 +51,8 @@ pub(crate) struct Slurm {
     memory_mb: u64,
     /// How the names of all jobs of this installation begin.
     prefix: String,
+    /// Where they work. A copy of the installation goes by its name, and works elsewhere.
+    tasks: PathBuf,
     /// `molboxd` as the nodes have it.
     program: PathBuf,
     asked: Option<Instant>,
@@ -140,6 +142,7 @@ impl Slurm {
                 .map(|wall| wall + margin),
             memory_mb: worker.memory_mb,
             prefix: format!("molbox-{}-", &installation[..installation.len().min(8)]),
+            tasks: config.tasks_root().to_owned(),
             settings,
             program,
             asked: None,
@@ -474,7 +477,7 @@ impl Slurm {
             self.commands.run("squeue", &arguments.map(OsString::from).collect::<Vec<_>>()).await;
         let text = self.taken(answer)?;
         let mut jobs = Jobs::new();
-        for (name, job) in text.lines().filter_map(|line| job(line, &self.prefix)) {
+        for (name, job) in text.lines().filter_map(|line| job(line, &self.prefix, &self.tasks)) {
             // Of two of one name, that of a withdrawn attempt is over.
             if job.phase != Phase::Over || !jobs.contains_key(&name) {
                 jobs.insert(name, job);
@@ -543,14 +546,18 @@ impl Commands {
 }
 
 /// A line of `squeue`, if it is about a job of ours.
-fn job(line: &str, prefix: &str) -> Option<(String, Job)> {
-    let mut fields = line.trim().split('|');
+fn job(line: &str, prefix: &str, tasks: &Path) -> Option<(String, Job)> {
+    let mut fields = line.trim().splitn(5, '|');
     let name = fields.next().filter(|name| name.starts_with(prefix))?;
     let state = fields.next()?;
     let is_taken_back =
         ["BOOT_FAIL", "CANCELLED", "NODE_FAIL", "PREEMPTED", "REVOKED"].contains(&state);
     let reason = fields.next()?.to_owned();
-    let node = fields.next().unwrap_or_default().to_owned();
+    let node = fields.next()?.to_owned();
+    let folder = Path::new(fields.next()?);
+    if !folder.starts_with(tasks) {
+        return None;
+    }
     Some((name.to_owned(), Job { phase: Phase::of(state), reason, node, is_taken_back }))
 }
 
@@ -631,6 +638,7 @@ fn remedy(text: &str) -> &'static str {
         ),
         ("unrecognized option", "; set tasks.slurm.options to what this sbatch knows"),
         ("invalid option", "; set tasks.slurm.options to what this sbatch knows"),
+        ("feature specification", "; set tasks.slurm.options to features that the nodes have"),
         ("unable to contact", AWAY),
         ("zero bytes", AWAY),
         ("connection reset", AWAY),
@@ -677,7 +685,10 @@ mod tests {
     #[test]
     fn a_line_of_squeue_is_about_a_job_of_ours_or_none() {
         let prefix = "molbox-0123abcd-";
-        let (name, found) = job("molbox-0123abcd-job_1-2|PENDING|Resources|", prefix).unwrap();
+        let tasks = Path::new("/shared/work");
+        let job = |of_job: &str, folder: &str| job(&format!("{of_job}|{folder}"), prefix, tasks);
+        let own = "/shared/work/tasks/job_1";
+        let (name, found) = job("molbox-0123abcd-job_1-2|PENDING|Resources|", own).unwrap();
         assert_eq!(name, "molbox-0123abcd-job_1-2");
         let waits = Job {
             phase: Phase::Pending,
@@ -686,15 +697,18 @@ mod tests {
             is_taken_back: false,
         };
         assert_eq!(found, waits);
-        let (_, runs) = job("molbox-0123abcd-job_1-2|RUNNING|None|n1", prefix).unwrap();
+        let (_, runs) = job("molbox-0123abcd-job_1-2|RUNNING|None|n1", own).unwrap();
         assert_eq!((runs.phase, &*runs.node), (Phase::Running, "n1"));
         for (state, is_taken_back) in [("CANCELLED", true), ("NODE_FAIL", true), ("FAILED", false)]
         {
             let line = format!("molbox-0123abcd-job_1-2|{state}|None|n1");
-            assert_eq!(job(&line, prefix).unwrap().1.is_taken_back, is_taken_back, "{state}");
+            assert_eq!(job(&line, own).unwrap().1.is_taken_back, is_taken_back, "{state}");
         }
-        assert_eq!(job("molbox-other-job_1-2|RUNNING|None|n1", prefix), None);
-        assert_eq!(job("", prefix), None);
+        assert_eq!(job("molbox-other-job_1-2|RUNNING|None|n1", own), None);
+        assert_eq!(job("", own), None);
+        // Of a copy of the installation.
+        let elsewhere = "/shared/workshop/tasks/job_1";
+        assert_eq!(job("molbox-0123abcd-job_1-2|RUNNING|None|n1", elsewhere), None);
     }
 
     #[test]

@@ -68,6 +68,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 fn on(mut config: Config, promise: impl AsyncFn(&mut Bench)) {
     config.worker.slots = 2;
     let folder = tempfile::tempdir().unwrap();
+    config.tasks.folder = folder.path().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         // So that none sees the jobs of another.

@@ -157,16 +157,20 @@ async fn a_job_that_an_administrator_ends_is_submitted_again() {
     assert!(record.attempts <= 1 && record.error.is_none(), "{record:?}");
 }
 
+/// Has a job wait in Slurm's queue.
+const LATER: &str = "tasks.slurm.options=[\"--begin=now+1hour\"]";
+
+/// Whether a task has a job that waits or runs.
+fn has_job(cluster: &Slurm, id: &str) -> bool {
+    let live = "--states=PENDING,RUNNING";
+    cluster.run("squeue", &["--noheader", live, "--format=%j"]).contains(id)
+}
+
 #[tokio::test]
 async fn a_job_that_no_record_knows_is_ended() {
     let Some(cluster) = slurm::shared() else { return };
-    let held = ["tasks.slurm.options=[\"--begin=now+1hour\"]"];
-    let mut service = start(cluster, &held);
+    let mut service = start(cluster, &[LATER]);
     let molbox = service.client("ada");
-    let has_job = |id: &str| {
-        let live = "--states=PENDING,RUNNING";
-        cluster.run("squeue", &["--noheader", live, "--format=%j"]).contains(id)
-    };
     let [known, unknown] = [submit(&molbox).await, submit(&molbox).await];
     for id in [&known, &unknown] {
         until(&molbox, id, "it waits", |record| record.progress.is_some()).await;
@@ -175,10 +179,36 @@ async fn a_job_that_no_record_knows_is_ended() {
     // As after the records were restored from a backup of before.
     service.sql(&format!("delete from task where id = '{unknown}' returning id"));
     let settings = settings_of(cluster);
-    let settings: Vec<&str> = settings.iter().map(String::as_str).chain(held).collect();
+    let settings: Vec<&str> = settings.iter().map(String::as_str).chain([LATER]).collect();
     service.restart_with(&settings);
-    wait_for("its job has been ended", || (!has_job(&unknown)).then_some(()));
-    assert!(has_job(&known));
+    wait_for("its job has been ended", || (!has_job(cluster, &unknown)).then_some(()));
+    assert!(has_job(cluster, &known));
+}
+
+#[tokio::test]
+async fn a_copy_with_a_folder_of_its_own_leaves_the_jobs_of_the_original_alone() {
+    let Some(cluster) = slurm::shared() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"]
+        .map(|name| format!("tasks.folder={:?}", place.path().join(name).display().to_string()));
+    let mut service = start(cluster, &[LATER, &own]);
+    let key = service.key("ada");
+    let waits = async |service: &Service| {
+        let molbox = service.client_with(&key);
+        let id = submit(&molbox).await;
+        until(&molbox, &id, "it waits", |record| record.progress.is_some()).await;
+        id
+    };
+    let original = waits(&service).await;
+    service.kill();
+    service.sql(&format!("delete from task where id = '{original}' returning id"));
+    let settings = settings_of(cluster);
+    let settings: Vec<&str> =
+        settings.iter().map(String::as_str).chain([LATER, other.as_str()]).collect();
+    service.restart_with(&settings);
+    // Jobs that are to be ended are so before any is submitted.
+    waits(&service).await;
+    assert!(has_job(cluster, &original));
 }
 
 #[tokio::test]
@@ -236,6 +266,7 @@ fn the_doctor_runs_a_job_and_names_the_setting_that_slurm_refuses() {
     for (setting, named) in [
         ("tasks.slurm.partition=none", "tasks.slurm.partition"),
         ("tasks.slurm.gpus=\"gpu:9\"", "tasks.slurm.gpus"),
+        ("tasks.slurm.options=[\"--constraint=none\"]", "tasks.slurm.options"),
         ("tasks.slurm.conf=\"/nowhere/slurm.conf\"", "tasks.slurm.conf"),
         ("tasks.slurm.molboxd=\"/nowhere/molboxd\"", "tasks.slurm.molboxd"),
     ] {
