@@ -84,7 +84,7 @@ class Simulation:
 
     def write_state(self, ended: str, state: openmm.State) -> bytes:
         """Write the state at the end of a stage."""
-        content = openmm.XmlSerializer.serialize(state).encode()
+        content: bytes = openmm.XmlSerializer.serialize(state).encode()
         replace(self.task.output / f"{ended}.state.xml", content)
         return content
 
