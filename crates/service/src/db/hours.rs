@@ -101,16 +101,14 @@ fn by_day(
     Ok(all)
 }
 
-/// Refuses another task of an account that was served as long as it may be: `most` hours, if it has
-/// no limit of its own; 0 is no limit.
+/// Refuses another task of an account that was served as long as it may be: so many hours; 0 is no
+/// limit.
 pub(super) fn has_hours(
     tx: &Tx<'_>,
     account: i64,
-    most: u32,
+    most_hours: i64,
     period: Period,
 ) -> Result<Result<(), OverHours>> {
-    let sql = "select coalesce(most_hours, ?2) from account where id = ?1";
-    let most_hours: i64 = tx.one(sql, values![account, i64::from(most)], |row| row.get(0))?;
     if most_hours <= 0 {
         return Ok(Ok(()));
     }

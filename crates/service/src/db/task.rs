@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::audit::note;
 use super::garbage::discard_object;
 use super::hours::has_hours;
-use super::quota::has_quota;
+use super::quota::{fits, most_bytes};
 use super::webhook::{Report, report};
 use super::words::{has_ended, is_open};
 use super::{
@@ -215,23 +215,28 @@ impl Allowance {
         added: i64,
         now: Timestamp,
     ) -> Result<Result<(), Unqueued>> {
+        let own = "
+            select coalesce(most_open_tasks, ?2), coalesce(most_hours, ?3), bytes,
+                coalesce(most_bytes, ?4)
+            from account where id = ?1 and disabled_at is null";
+        let [tasks, hours] = [self.open_tasks, self.hours].map(i64::from);
+        let own: Option<(i64, i64, i64, i64)> =
+            tx.first(own, values![account, tasks, hours, most_bytes(self.bytes)], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?;
+        let Some((tasks, hours, held, bytes)) = own else { return Ok(Err(Unqueued::Disabled)) };
         let sql = format!(
             "select 1 from task where account = ?1 and {} and lane in (0, 1) limit 1 offset ?2",
             is_open()
         );
-        let own = "
-            select coalesce(most_open_tasks, ?2) from account where id = ?1 and disabled_at is null";
-        let max: Option<i64> =
-            tx.first(own, values![account, i64::from(self.open_tasks)], |row| row.get(0))?;
-        let Some(max) = max else { return Ok(Err(Unqueued::Disabled)) };
-        if max > 0 && tx.exists(&sql, values![account, max - 1])? {
-            return Ok(Err(Unqueued::TooMany(max)));
+        if tasks > 0 && tx.exists(&sql, values![account, tasks - 1])? {
+            return Ok(Err(Unqueued::TooMany(tasks)));
         }
         let period = Period { now, days: self.hours_days };
-        if let Err(over) = has_hours(tx, account, self.hours, period)? {
+        if let Err(over) = has_hours(tx, account, hours, period)? {
             return Ok(Err(Unqueued::OverHours(over)));
         }
-        Ok(has_quota(tx, account, added, self.bytes)?.map_err(Unqueued::OverQuota))
+        Ok(fits(held, added, bytes).map_err(Unqueued::OverQuota))
     }
 }
 
@@ -310,10 +315,12 @@ impl Db {
                 return Ok(Err(reason));
             }
             for needed in task.parent.iter().chain(&reads.reference) {
-                if !tx.exists("select 1 from task where id = ?1", values![needed])? {
-                    return Ok(Err(Unqueued::Deleted(needed.clone())));
+                let sql = "select expires_at is not null from task where id = ?1";
+                match tx.first(sql, values![needed], |row| row.get(0))? {
+                    None => return Ok(Err(Unqueued::Deleted(needed.clone()))),
+                    Some(true) => use_again(tx, needed)?,
+                    Some(false) => {}
                 }
-                use_again(tx, needed)?;
             }
             for file in &reads.files {
                 let sql = "select 1 from file where id = ?1 and status = ?2";
