@@ -427,36 +427,24 @@ def test_a_grompp_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pyt
         dataclasses.replace(found, path="/nowhere/gmx").grompp(tmp_path)
 
 
-def test_a_killed_mdrun_is_run_again_to_the_same_bytes(water: Directory, gromacs: Simulator, tmp_path: Path) -> None:
+STOPPED_BY_OTHERS = "echo Received the TERM signal, stopping within 20 steps; exit 1"
+
+
+@pytest.mark.parametrize("end", ['"$GMX" "$@"; kill -KILL $$', STOPPED_BY_OTHERS], ids=["killed", "asked to end"])
+def test_an_mdrun_that_others_end_is_run_again_to_the_same_bytes(
+    end: str, water: Directory, gromacs: Simulator, tmp_path: Path
+) -> None:
+    """Daemons that watch memory ask before they kill."""
     stages = [{"ensemble": "NPT", "steps": 600, "traj_freq": 20, "log_freq": 20}]
     whole = gromacs(water, stages)
     assert whole.run() == 0, whole.log()
     flag = tmp_path / "flag"
-    once = f'if [ ! -e {flag} ]; then : > {flag}; {shutil.which("gmx")} "$@"; kill -KILL $$; fi'
-    killed = gromacs(water, stages, gromacs=stand_in(tmp_path, once))
-    assert killed.run() == 0, killed.log()
-    assert "run again from step 0" in killed.log()
+    once = f"if [ ! -e {flag} ]; then : > {flag}; GMX={shutil.which('gmx')}; {end}; fi"
+    ended = gromacs(water, stages, gromacs=stand_in(tmp_path, once))
+    assert ended.run() == 0, ended.log()
+    assert "run again from step 0" in ended.log()
     for name in NAMES:
-        assert whole.output(name).read_bytes() == killed.output(name).read_bytes(), name
-
-
-STOPPED_BY_OTHERS = "echo Received the TERM signal, stopping within 20 steps; exit 1"
-
-
-def test_an_mdrun_that_is_asked_to_end_by_others_is_run_again(
-    water: Directory, gromacs: Simulator, tmp_path: Path
-) -> None:
-    """As daemons do that watch memory."""
-    stages = [{"ensemble": "NPT", "steps": 100, "traj_freq": 20, "log_freq": 20}]
-    whole = gromacs(water, stages)
-    assert whole.run() == 0, whole.log()
-    flag = tmp_path / "flag"
-    once = f"if [ ! -e {flag} ]; then : > {flag}; {STOPPED_BY_OTHERS}; fi"
-    job = gromacs(water, stages, gromacs=stand_in(tmp_path, once))
-    assert job.run() == 0, job.log()
-    assert "run again from step 0" in job.log()
-    for name in NAMES:
-        assert whole.output(name).read_bytes() == job.output(name).read_bytes(), name
+        assert whole.output(name).read_bytes() == ended.output(name).read_bytes(), name
 
 
 def test_a_stop_that_mdrun_is_told_of_first_is_a_stop(water: Directory, gromacs: Simulator, tmp_path: Path) -> None:
