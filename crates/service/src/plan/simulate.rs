@@ -624,10 +624,10 @@ impl Parameters {
         let both = |[bytes, packed]: [u64; 2]| bytes + packed;
         let mut size = Size { steps: 0, frames: 0, trajectory_bytes: 0, result_bytes: REST_BYTES };
         let mut of_atom = both(structure) + both(positions);
-        // Where the last stage began.
-        let mut start = positions[0];
-        let mut n_runs = 0;
+        // What the last stage begins with, and what it leaves.
+        let (mut start, mut end) = (positions[0], positions[0]);
         for run in self.runs() {
+            (start, end) = (end, state[0]);
             let steps = self.n_steps(run);
             size.steps += steps;
             if let Some(frames) = steps.checked_div(run.traj_freq) {
@@ -637,15 +637,12 @@ impl Parameters {
             let log = LOG_HEADER_BYTES + self.log_bytes(run, atoms);
             size.result_bytes += log + log / LOG_IS_PACKED + STAGE_BYTES;
             of_atom += both(structure) + both(state);
-            n_runs += 1;
         }
-        if n_runs > 1 || self.production.is_none() && n_runs > 0 {
-            start = state[0];
-        }
-        if self.production.is_some() {
-            start += CHECKPOINT_BYTES + state[0];
-        }
-        size.result_bytes += size.trajectory_bytes + atoms * (of_atom + start);
+        of_atom += match self.production {
+            Some(_) => start + CHECKPOINT_BYTES + state[0],
+            None => end,
+        };
+        size.result_bytes += size.trajectory_bytes + atoms * of_atom;
         size
     }
 
