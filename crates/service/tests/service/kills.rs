@@ -286,9 +286,12 @@ impl Killed {
             let rank = ["queued", "running", "succeeded"].iter().position(|s| *s == job.status);
             let rank = rank.unwrap_or_else(|| panic!("{id} is {}: {:?}", job.status, job.error));
             let before = self.ranks.insert(id.clone(), (job.attempts, rank)).unwrap_or_default();
-            // Back to queued only for another attempt.
-            let is_next_attempt = before.1 == 1 && rank == 0;
-            let goes_on = job.attempts >= before.0 && (rank >= before.1 || is_next_attempt);
+            // Back to queued only for another attempt. What Slurm did not take, or has forgotten
+            // before it began, was no attempt.
+            let was_running = before.1 == 1;
+            let withdrawn = u64::from(was_running && rank < 2 && self.cluster.is_some());
+            let is_counted = job.attempts + withdrawn >= before.0.max(u64::from(rank == 2));
+            let goes_on = is_counted && (rank >= before.1 || was_running && rank == 0);
             assert!(goes_on, "{id} was {before:?} and is {:?}", (job.attempts, &job.status));
             if rank == 2 {
                 self.open.retain(|other| *other != id);
