@@ -102,13 +102,7 @@ async fn cluster(config: &Config) -> Result<Value> {
     folder::make(&config.data)?;
     let executors = Executors::new(config, &installation(&config.data)?);
     executors.test().await?;
-    let checked = tokio::time::timeout(QUEUE_LIMIT, environment::check(config, None)).await;
-    let checked = checked.with_context(|| {
-        format!(
-            "Slurm takes jobs, and one has not ended within {} s: `squeue` has why",
-            QUEUE_LIMIT.as_secs()
-        )
-    })?;
+    let checked = environment::check(config, None, Some(QUEUE_LIMIT)).await;
     checked.map_err(|broken| anyhow!("{}", broken.cause))
 }
 
@@ -240,7 +234,7 @@ async fn workers(config: &Config, found: Value) -> (Result<String>, Result<Found
     let mut found = Value::Null;
     for gpu in gpus {
         let name = gpu.map_or_else(String::new, |gpu| format!("GPU {gpu}: "));
-        match environment::check(config, gpu).await {
+        match environment::check(config, gpu, None).await {
             Ok(checked) => found = checked,
             Err(broken) => {
                 let unknown = anyhow!("not known as long as workers do not start");

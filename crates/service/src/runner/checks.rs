@@ -36,7 +36,7 @@ impl Check {
 
 pub(super) fn start(app: &Arc<App>, gpu: Option<u32>) -> Running {
     let app = app.clone();
-    tokio::spawn(async move { environment::check(&app.config, gpu).await })
+    tokio::spawn(async move { environment::check(&app.config, gpu, None).await })
 }
 
 impl Checks {

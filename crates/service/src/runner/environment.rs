@@ -74,8 +74,13 @@ pub(crate) fn clear_left(data: &Path) -> io::Result<()> {
 }
 
 /// Has a worker carry out the task that every environment can, where and as the others are; returns
-/// what there is, `sandbox` among it: the line of its log that has how it was confined.
-pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Broken> {
+/// what there is, `sandbox` among it: the line of its log that has how it was confined. On a cluster
+/// it waits for a place for as long as others do, or for `patience` at most.
+pub(crate) async fn check(
+    config: &Config,
+    gpu: Option<u32>,
+    patience: Option<Duration>,
+) -> Result<Value, Broken> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let folder = Folder(config.tasks_root().join(CHECKS).join(&name));
@@ -91,7 +96,8 @@ pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Br
             result(&folder.0, status, config.worker.memory_mb)
         }
         Engine::Slurm => {
-            let end = run_on_cluster(config, &name, &folder.0, &command, &confinement).await?;
+            let end = run_on_cluster(config, &name, &folder.0, &command, &confinement, patience);
+            let end = end.await?;
             result(&folder.0, end.status, config.worker.memory_mb).map(|mut found| {
                 found["node"] = end.node.into();
                 found["broken_nodes"] = end.broken_nodes.into();
@@ -136,13 +142,15 @@ struct End {
     seen_after: Duration,
 }
 
-/// As a task is run there, by `run-task`; it may wait for a place for as long as others do.
+/// As a task is run there, by `run-task`; it may wait for a place for that long, or for as long as
+/// others do.
 async fn run_on_cluster(
     config: &Config,
     name: &str,
     folder: &Path,
     command: &[String],
     confinement: &Confinement,
+    patience: Option<Duration>,
 ) -> Result<End, Broken> {
     let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
     let refused = |error: anyhow::Error| Broken {
@@ -160,9 +168,9 @@ async fn run_on_cluster(
         executors.launch(entry, attempt, share, command, confinement).await.map_err(refused)
     };
     launch(&mut executors, &attempt).await?;
-    let (mut since, mut n_tried) = (Instant::now(), 1);
+    let (mut submitted, mut since, mut n_tried) = (Instant::now(), Instant::now(), 1);
     let exit = loop {
-        let mut pause = LOOK;
+        let (mut pause, mut gives_up) = (LOOK, None);
         executors.hurry();
         let looked = executors.statuses(vec![attempt.clone()]).await.pop();
         match looked.map(|(_, status)| status) {
@@ -178,21 +186,34 @@ async fn run_on_cluster(
                 executors.forget(&attempt.task);
                 // Where there is no other, that is what is wrong.
                 launch(&mut executors, &attempt).await.map_err(|_| wrong(unseen(config)))?;
-                since = Instant::now();
+                (submitted, since) = (Instant::now(), Instant::now());
             }
-            Some(Ok(attempt::Status::Waiting(_))) => {
+            Some(Ok(attempt::Status::Waiting(reason))) => {
                 since = Instant::now();
                 // It may take hours.
                 pause = Duration::from_secs_f64(config.tasks.slurm.poll_seconds).max(LOOK);
+                if let Some(patience) = patience {
+                    let left = patience.saturating_sub(submitted.elapsed());
+                    pause = pause.min(left);
+                    gives_up = left.is_zero().then(|| {
+                        format!(
+                            "Slurm takes jobs, and one had no place for {} s: {reason}",
+                            patience.as_secs()
+                        )
+                    });
+                }
             }
             Some(Err(error)) => return Err(wrong(format!("look at the check: {error}"))),
             Some(Ok(attempt::Status::Running | attempt::Status::Unknown)) | None => {}
         }
         if since.elapsed() > Duration::from_secs(CHECK_SECONDS.into()) {
+            gives_up = Some(format!("a job has not ended for {CHECK_SECONDS} s"));
+        }
+        if let Some(why) = gives_up {
             if let Err(error) = executors.stop(&attempt, Stop::Kill).await {
                 tracing::warn!(%error, "end the job of a check");
             }
-            return Err(wrong(format!("a job has not ended for {CHECK_SECONDS} s")));
+            return Err(wrong(why));
         }
         tokio::time::sleep(pause).await;
     };
