@@ -762,6 +762,20 @@ fn lines_that_end_with_a_carriage_return_alone_are_refused() {
 }
 
 #[test]
+fn what_stands_behind_the_columns_of_a_long_line_is_nothing_to_reader_and_check() {
+    let atom = pdb_line("CA", 'B', "ALA", "   1", 1.0);
+    let long = |line: &str, end: &str| format!("{line}{}{end}", " ".repeat(2000 - line.len()));
+    for text in [
+        format!("{}{atom}", long("REMARK", "\rREMARK\n")),
+        long(atom.trim_end(), "\rATOM\n"),
+        long(atom.trim_end(), "é\r\n"),
+    ] {
+        assert_eq!(Structure::from_pdb(&text).unwrap().topology.n_atoms(), 1);
+        assert_eq!(Structure::check_pdb(text.as_bytes(), usize::MAX).unwrap(), Ok(()));
+    }
+}
+
+#[test]
 fn an_atom_where_none_can_be_is_refused_by_its_name() {
     let mmcif = |x: &str| format!("data_x\n{ATOMS}C CA ALA 5 {x} 0.0 0.0\n");
     let refused = Structure::from_mmcif(&mmcif("1e300")).unwrap_err().to_string();

@@ -16,10 +16,12 @@ use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
 
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
-    check_line_ends(text).map_err(|problem| error(Place::Line(1), problem))?;
     let mut file = Pdb::default();
-    for (n, line) in without_mark(text).lines().enumerate() {
-        file.line(line).map_err(|problem| error(Place::Line(n + 1), problem))?;
+    for (n, line) in text.split_terminator('\n').enumerate() {
+        let line = if n == 0 { without_mark(cut(line)) } else { cut(line) };
+        let checked = if n == 0 { check_line_ends(line) } else { Ok(()) };
+        let taken = checked.and_then(|()| file.line(line));
+        taken.map_err(|problem| error(Place::Line(n + 1), problem))?;
     }
     let mut bonds = file.bonds();
     file.parts.join(file.cell.as_ref(), &mut bonds);
@@ -35,7 +37,17 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
 }
 
 /// Longer lines are cut: a record has 80 columns, and a hostile file perhaps no end of line at all.
-const MAX_LINE_BYTES: u64 = 1 << 10;
+const MAX_LINE_BYTES: usize = 1 << 10;
+
+/// A line as [`Lines`] has it: a file that is checked and one that is read are the same.
+fn cut(line: &str) -> &str {
+    let end = line.len().min(MAX_LINE_BYTES);
+    match line.get(..end) {
+        Some(line) => line.strip_suffix('\r').unwrap_or(line),
+        // It ends within a character.
+        None => (1..4).find_map(|n| line.get(..end - n)).unwrap_or_default(),
+    }
+}
 
 /// The lines of a text, in the memory of one: read whole, a file of 300 MB took 1.1 GB.
 pub(super) struct Lines<R> {
@@ -53,13 +65,13 @@ impl<R: BufRead> Lines<R> {
     /// The next line and its number.
     pub(super) fn next(&mut self) -> io::Result<Option<(usize, Cow<'_, str>)>> {
         self.bytes.clear();
-        if self.text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.bytes)? == 0 {
+        if self.text.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut self.bytes)? == 0 {
             return Ok(None);
         }
-        match self.bytes.pop_if(|byte| *byte == b'\n') {
-            Some(_) => drop(self.bytes.pop_if(|byte| *byte == b'\r')),
-            None => drop(self.text.skip_until(b'\n')?),
+        if self.bytes.pop_if(|byte| *byte == b'\n').is_none() {
+            self.text.skip_until(b'\n')?;
         }
+        self.bytes.pop_if(|byte| *byte == b'\r');
         self.n += 1;
         let line = self.bytes.strip_prefix(BYTE_ORDER_MARK.as_bytes()).filter(|_| self.n == 1);
         Ok(Some((self.n, String::from_utf8_lossy(line.unwrap_or(&self.bytes)))))
