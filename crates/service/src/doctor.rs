@@ -218,7 +218,9 @@ async fn database(db: &Db, config: &Config, now: Timestamp, limit: Duration) -> 
         Some((server, faults)) if faults.is_empty() => {
             Found::Sound(format!("{server}; {accounts}"))
         }
-        Some((server, faults)) => Found::Weak(format!("{server}; {}", faults.join("; "))),
+        Some((server, faults)) => {
+            Found::Weak(format!("{server}; {accounts}; {}", faults.join("; ")))
+        }
     })
 }
 

@@ -502,7 +502,9 @@ fn the_doctor_finds_what_is_missing() {
     let python = python().unwrap().display().to_string();
     let found = service.command(&["--set", &format!("worker.python={python:?}"), "doctor"]);
     assert!(found.contains("ok      workers: Python 3") && found.contains("CPU"), "{found}");
-    assert!(found.contains("ok      database: sound, 1 account"), "{found}");
+    let database = found.lines().find(|line| line.contains(" database: ")).unwrap();
+    let is_of_a_server = database.contains("PostgreSQL") && database.contains("; 1 account");
+    assert!(is_of_a_server || database == "ok      database: sound, 1 account", "{found}");
     let (folder, name) = python.rsplit_once('/').unwrap();
     let mut here = service.place().molboxd();
     here.current_dir(folder).args(["--set", &format!("worker.python=./{name}"), "doctor"]);
