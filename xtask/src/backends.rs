@@ -85,6 +85,10 @@ impl Backend {
                 ("admin::a_backup_has_hashes_of_tokens", FILE),
                 ("backups::", FILE),
                 ("clock::what_is_deleted_is_kept", "servers that share a database have its clock"),
+                (
+                    "files::an_upload_that_a_kill_cuts_off",
+                    "servers that share a database take it for another's, for two days",
+                ),
                 ("files::an_installation_of_the_first_version", FILE),
                 ("folder::a_copy_of_the_folder", FILE),
                 ("folder::a_database_that_another_program_holds", FILE),

@@ -63,8 +63,7 @@ pub(super) fn note(tx: &Tx<'_>, deed: &Deed, subject: &str) -> Result<()> {
         insert into audit (at, account, key, operator, address, request, action, subject)
         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let Deed { at, account, key, operator, address, request, action } = deed;
-    tx.execute(sql, values![at, account, key, operator, address, request, action, subject])
-        .map(drop)
+    tx.execute_later(sql, values![at, account, key, operator, address, request, action, subject])
 }
 
 impl Db {

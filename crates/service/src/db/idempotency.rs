@@ -122,7 +122,7 @@ impl Db {
                     created_at = excluded.created_at";
             let headers = serde_json::to_string(&answer.headers).expect("strings");
             let IdempotentWrite { account, operation, fingerprint, now, .. } = &write;
-            tx.execute(
+            tx.execute_later(
                 sql,
                 values![account, key, operation, fingerprint, headers, answer.body, now],
             )?;

@@ -8,25 +8,29 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{self, Poll};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use bytes::BytesMut;
 use futures::TryStreamExt;
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, yield_now};
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::{DbError, SqlState};
@@ -264,6 +268,37 @@ impl ToSql for Value<'_> {
     to_sql_checked!();
 }
 
+/// A value of a statement that is executed later.
+#[derive(Debug)]
+enum Kept {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&Value<'_>> for Kept {
+    fn from(value: &Value<'_>) -> Self {
+        match *value {
+            Value::Null => Self::Null,
+            Value::Int(number) => Self::Int(number),
+            Value::Text(text) => Self::Text(text.to_owned()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_owned()),
+        }
+    }
+}
+
+impl Kept {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(number) => Value::Int(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
 /// The value of a column, or what is wrong with it.
 pub(super) fn value(row: &Row, column: usize) -> Result<Result<Value<'_>, String>> {
     let value = match *row.columns()[column].type_() {
@@ -315,45 +350,66 @@ async fn refuse_pooler(client: &Client) -> Result<()> {
     Err(Error::other(format!("the settings of molboxd's connections do not arrive{POOLED}")))
 }
 
+/// What moves bytes between a connection's socket and its client, until the connection ends.
+type Driver = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
+
 /// A connection, with the statements that it has prepared.
+///
+/// The thread that waits for an answer moves its bytes as well: to wake another for each statement,
+/// and be woken by it, was a third of what a submission took of a core.
 pub(super) struct Session {
     client: Client,
+    /// None when the connection has ended; with what, the client says.
+    driver: RefCell<Option<Driver>>,
+    runtime: Own,
     statements: RefCell<HashMap<String, Statement>>,
+    /// What is executed with the next statement, or the commit.
+    later: RefCell<Vec<(Statement, Vec<Kept>)>>,
     /// How long an answer may take; none for any time.
     limit: Cell<Option<Duration>>,
     /// Whether an answer has not come in that time: nothing else is asked on this connection.
     is_silent: Cell<bool>,
 }
 
-impl Session {
-    /// Also that the server lets one in may take no longer than until the connection stands.
-    async fn connect(target: &Target) -> Result<Self> {
-        timeout(2 * CONNECT, Self::connected(target))
-            .await
-            .unwrap_or_else(|_| Err(silent(2 * CONNECT)))
+/// What waits for a connection's socket; there until this is dropped.
+struct Own(Option<Runtime>);
+
+impl Own {
+    fn new() -> io::Result<Self> {
+        Ok(Self(Some(Builder::new_current_thread().enable_all().build()?)))
     }
 
-    async fn connected(target: &Target) -> Result<Self> {
-        // The connection ends with its client, which says what it fails with.
-        let client = match &target.tls {
-            Some(tls) => {
-                let (client, connection) = target.config.connect(tls.clone()).await?;
-                tokio::spawn(connection);
-                client
-            }
-            None => {
-                let (client, connection) = target.config.connect(NoTls).await?;
-                tokio::spawn(connection);
-                client
-            }
-        };
-        refuse_pooler(&client).await?;
-        Ok(Self {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_in_place(|| self.0.as_ref().expect("it is there").block_on(future))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // It would wait for its threads, which may not be where requests are served.
+        self.0.take().expect("it is there").shutdown_background();
+    }
+}
+
+impl Session {
+    /// Also that the server lets one in may take no longer than until the connection stands.
+    fn connect(target: &Target) -> Result<Self> {
+        let runtime = Own::new().map_err(Error::other)?;
+        let (client, driver) = runtime
+            .block_on(async { timeout(2 * CONNECT, target.dial()).await })
+            .unwrap_or_else(|_| Err(silent(2 * CONNECT)))?;
+        let session = Self {
             client,
+            driver: RefCell::new(Some(driver)),
+            runtime,
             statements: RefCell::default(),
-            limit: Cell::new(Some(ANSWER)),
+            later: RefCell::default(),
+            limit: Cell::new(Some(2 * CONNECT)),
             is_silent: Cell::new(false),
-        })
+        };
+        session.wait(refuse_pooler(&session.client))?;
+        session.answer_within(Some(ANSWER));
+        Ok(session)
     }
 
     /// How long answers may take from here on, until a transaction begins.
@@ -367,20 +423,50 @@ impl Session {
         if self.is_silent.get() {
             return Err(silent(limit).into());
         }
-        wait(timeout(limit, answer)).unwrap_or_else(|_| {
+        let mut answer = pin!(answer);
+        let driven = poll_fn(|context| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+                return Poll::Ready(answer);
+            }
+            self.drive(context);
+            // What has come with that would not wake it.
+            answer.as_mut().poll(context)
+        });
+        self.runtime.block_on(async { timeout(limit, driven).await }).unwrap_or_else(|_| {
             self.is_silent.set(true);
             Err(silent(limit).into())
         })
     }
 
-    /// Whether it can be used for something else.
+    /// Sends and receives what can be at once.
+    fn drive(&self, context: &mut task::Context<'_>) {
+        let mut driver = self.driver.borrow_mut();
+        if driver.as_mut().is_some_and(|driver| driver.as_mut().poll(context).is_ready()) {
+            *driver = None;
+        }
+    }
+
+    /// Whether it can be used for something else, as far as is known.
     fn is_sound(&self) -> bool {
-        !self.client.is_closed() && !self.is_silent.get()
+        self.driver.borrow().is_some() && !self.is_silent.get()
+    }
+
+    /// The same once its socket has been looked at: the server may have closed it meanwhile.
+    fn is_open(&self) -> bool {
+        self.runtime.block_on(async {
+            yield_now().await;
+            poll_fn(|context| {
+                self.drive(context);
+                Poll::Ready(())
+            })
+            .await;
+        });
+        self.is_sound()
     }
 
     /// A connection of its own for what takes long, and only reads.
     pub(super) fn to_read(target: &Target) -> Result<Self> {
-        let session = wait(Self::connect(target))?;
+        let session = Self::connect(target)?;
         session.answer_within(None);
         let sql = "set statement_timeout = 0; set default_transaction_read_only = on";
         session.batch(sql)?;
@@ -392,7 +478,7 @@ impl Session {
 
     /// Which data folder a database is of, as its setting says; none of one that is nobody's yet.
     pub(super) fn owner(target: &Target) -> Result<Option<String>> {
-        let session = wait(Self::connect(target))?;
+        let session = Self::connect(target)?;
         match schema(&session)? {
             Some(_) => session.text_of(OWNER, &[]),
             None => Ok(None),
@@ -401,7 +487,7 @@ impl Session {
 
     /// Whether a database has anything of molbox's.
     pub(super) fn has_schema(target: &Target) -> Result<bool> {
-        Ok(schema(&wait(Self::connect(target))?)?.is_some())
+        Ok(schema(&Self::connect(target)?)?.is_some())
     }
 
     /// Has a database be of this data folder, also one that what it held has been moved away from.
@@ -436,7 +522,19 @@ impl Session {
     }
 
     fn batch(&self, sql: &str) -> Result<()> {
-        self.wait(async { Ok(self.client.batch_execute(sql).await?) })
+        let later = self.later.take();
+        self.wait(async {
+            // One round trip for all of it, in this order: each is sent when it is first polled. Where
+            // one fails, all is undone, also by a commit.
+            let executed = later.iter().map(|(statement, values)| {
+                self.client.execute_raw(statement, values.iter().map(Kept::value))
+            });
+            let answers = join(join_all(executed), self.client.batch_execute(sql)).await;
+            for executed in answers.0 {
+                executed?;
+            }
+            Ok(answers.1?)
+        })
     }
 
     /// Has the present transaction take as long as it takes.
@@ -465,7 +563,20 @@ impl Session {
         Ok(())
     }
 
+    /// Executes what is to be by the next statement.
+    fn catch_up(&self) -> Result<()> {
+        if self.later.borrow().is_empty() { Ok(()) } else { self.batch("") }
+    }
+
+    /// Changes rows by the time of the next statement, or of the commit, with which it is sent.
+    pub(super) fn execute_later(&self, sql: &str, values: &[Value<'_>]) -> Result<()> {
+        let statement = self.wait(self.prepare(sql))?;
+        self.later.borrow_mut().push((statement, values.iter().map(Kept::from).collect()));
+        Ok(())
+    }
+
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
+        self.catch_up()?;
         self.wait(async {
             let statement = self.prepare(sql).await?;
             Ok(self.client.execute_raw(&statement, values).await? as usize)
@@ -478,17 +589,19 @@ impl Session {
         values: &[Value<'_>],
         mut take: impl FnMut(&Row) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        self.wait(async {
+        self.catch_up()?;
+        let rows = self.wait(async {
             let statement = self.prepare(sql).await?;
-            let rows = self.client.query_raw(&statement, values).await.map_err(Error::from)?;
-            let mut rows = pin!(rows);
-            while let Some(row) = rows.try_next().await.map_err(Error::from)? {
-                if take(&row)?.is_break() {
-                    break;
-                }
+            Ok::<_, Error>(self.client.query_raw(&statement, values).await?)
+        })?;
+        let mut rows = pin!(rows);
+        // `take` may ask for something else.
+        while let Some(row) = self.wait(async { Ok::<_, Error>(rows.try_next().await?) })? {
+            if take(&row)?.is_break() {
+                break;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// The number that a query gives, if it gives one.
@@ -606,6 +719,21 @@ pub(super) struct Target {
     tls: Option<MakeRustlsConnect>,
 }
 
+impl Target {
+    async fn dial(&self) -> Result<(Client, Driver)> {
+        Ok(match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                (client, Box::pin(connection))
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                (client, Box::pin(connection))
+            }
+        })
+    }
+}
+
 /// The server that the configuration names; none where the database is a file.
 pub(super) fn target(database: &Database) -> anyhow::Result<Option<Target>> {
     if database.url.is_empty() {
@@ -693,7 +821,7 @@ impl Postgres {
         migrates: bool,
         check: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) -> Result<Self> {
-        let session = wait(Session::connect(&target))?;
+        let session = Session::connect(&target)?;
         let version =
             session.number("select current_setting('server_version_num')::bigint", &[])?;
         if version.is_none_or(|version| version < OLDEST_SERVER) {
@@ -825,19 +953,24 @@ impl Postgres {
         wait(self.write(scope, change))
     }
 
-    async fn hold(&self) -> Result<Held> {
+    /// Works on a connection of the pool. Who waits for one does not keep a thread; who has one does.
+    async fn with<T>(&self, work: impl FnOnce(&mut Held) -> Result<T>) -> Result<T> {
         let permit = timeout(ANSWER, self.room.clone().acquire_owned()).await;
-        let _permit = permit.map_err(|_| silent(ANSWER))?.map_err(Error::other)?;
+        let permit = permit.map_err(|_| silent(ANSWER))?.map_err(Error::other)?;
+        block_in_place(|| work(&mut self.hold(permit)?))
+    }
+
+    fn hold(&self, _permit: OwnedSemaphorePermit) -> Result<Held> {
         let since = Instant::now();
         let session = loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            if let Some(session) = idle.filter(Session::is_sound) {
+            if let Some(session) = idle.filter(Session::is_open) {
                 break session;
             }
-            match Session::connect(&self.target).await {
+            match Session::connect(&self.target) {
                 // One of those that this server has comes free.
                 Err(Error::Crowded(_)) if self.others_hold() && since.elapsed() < ANSWER => {
-                    tokio::time::sleep(PAUSE).await;
+                    thread::sleep(PAUSE);
                 }
                 connected => break connected?,
             }
@@ -852,8 +985,7 @@ impl Postgres {
     }
 
     pub(super) async fn read<T>(&self, query: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
-        let held = self.hold().await?;
-        block_in_place(|| query(held.session.as_ref().expect("it is held")))
+        self.with(|held| query(held.session.as_ref().expect("it is held"))).await
     }
 
     /// Writes; when this returns, it is on disk.
@@ -862,8 +994,7 @@ impl Postgres {
         scope: Scope,
         change: impl FnOnce(&Session) -> Result<T>,
     ) -> Result<T> {
-        let mut held = self.hold().await?;
-        block_in_place(|| self.transaction(&mut held, scope, change))
+        self.with(|held| self.transaction(held, scope, change)).await
     }
 
     fn transaction<T>(
@@ -888,6 +1019,7 @@ impl Postgres {
         let value = match done {
             Ok(done) => done,
             Err(error) => {
+                session.later.take();
                 if session.batch("rollback").is_err() {
                     // It ends with its connection.
                     held.session = None;
@@ -907,7 +1039,7 @@ impl Postgres {
         held.session = None;
         // The others are as old.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        Ok(held.session.insert(wait(Session::connect(&self.target))?))
+        Ok(held.session.insert(Session::connect(&self.target)?))
     }
 
     /// What became of a transaction whose connection broke while it was committed: the database
@@ -925,7 +1057,7 @@ impl Postgres {
                 Err(
                     Error::Unreachable(_) | Error::Busy(_) | Error::Crowded(_) | Error::ReadOnly(_),
                 ) => {
-                    wait(tokio::time::sleep(PAUSE));
+                    thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),
             }

@@ -348,15 +348,15 @@ impl Db {
                 task.bytes,
                 task.priority,
             ];
-            tx.execute(sql, values)?;
+            tx.execute_later(sql, values)?;
             for file in &reads.files {
                 let sql =
                     "insert into task_input (task, file) values (?1, ?2) on conflict do nothing";
-                tx.execute(sql, values![task.id, file])?;
+                tx.execute_later(sql, values![task.id, file])?;
             }
             if let Some(reference) = &reads.reference {
                 let sql = "insert into task_reference (task, reference) values (?1, ?2)";
-                tx.execute(sql, values![task.id, reference])?;
+                tx.execute_later(sql, values![task.id, reference])?;
             }
             Ok(Ok(()))
         })

@@ -101,6 +101,15 @@ impl Tx<'_> {
         }
     }
 
+    /// Changes rows before anything else is asked for or the transaction is committed. On a server that
+    /// is one round trip less.
+    pub(super) fn execute_later(&self, sql: &str, values: &[Value<'_>]) -> Result<()> {
+        match self {
+            Self::Sqlite(session) => session.execute(sql, values).map(drop),
+            Self::Postgres(session) => session.execute_later(sql, values),
+        }
+    }
+
     /// Hands rows to `take`, until it fails or has enough.
     fn rows<E: From<Error>>(
         &self,

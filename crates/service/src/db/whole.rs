@@ -22,7 +22,7 @@ pub(crate) struct Whole(Engine);
 
 enum Engine {
     Sqlite(Read),
-    Postgres(Session),
+    Postgres(Box<Session>),
 }
 
 /// Copies the database of a data folder, as it is at one moment, to a new file. Whoever writes is
@@ -48,7 +48,7 @@ impl Whole {
             Some(target) => {
                 let session =
                     Session::to_read(&target).with_context(|| postgres::place(&config.database))?;
-                Ok(Self(Engine::Postgres(session)))
+                Ok(Self(Engine::Postgres(Box::new(session))))
             }
             None => Self::open(&config.data),
         }
