@@ -35,7 +35,7 @@ use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{Client, Config, NoTls, RowStream, SimpleQueryMessage, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::clock::Clock;
@@ -589,19 +589,26 @@ impl Session {
         values: &[Value<'_>],
         mut take: impl FnMut(&Row) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        self.catch_up()?;
-        let rows = self.wait(async {
-            let statement = self.prepare(sql).await?;
-            Ok::<_, Error>(self.client.query_raw(&statement, values).await?)
-        })?;
-        let mut rows = pin!(rows);
+        let mut rows = pin!(self.query(sql, values)?);
         // `take` may ask for something else.
-        while let Some(row) = self.wait(async { Ok::<_, Error>(rows.try_next().await?) })? {
+        while let Some(row) = self.next(rows.as_mut())? {
             if take(&row)?.is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn query(&self, sql: &str, values: &[Value<'_>]) -> Result<RowStream> {
+        self.catch_up()?;
+        self.wait(async {
+            let statement = self.prepare(sql).await?;
+            Ok(self.client.query_raw(&statement, values).await?)
+        })
+    }
+
+    fn next(&self, mut rows: Pin<&mut RowStream>) -> Result<Option<Row>> {
+        self.wait(async { Ok(rows.try_next().await?) })
     }
 
     /// The number that a query gives, if it gives one.
@@ -1004,33 +1011,32 @@ impl Postgres {
         change: impl FnOnce(&Session) -> Result<T>,
     ) -> Result<T> {
         let mark = format!("{}/{}", self.name, self.n_writes.fetch_add(1, Ordering::Relaxed));
-        let begun = match held.session.as_ref().expect("it is held").begin(scope, &mark) {
+        let done = self.begin(held, scope, &mark).and_then(change);
+        match done.and_then(|value| (self.check)().map(|()| value)) {
+            Ok(value) => self.commit(held, &mark).map(|()| value),
+            Err(error) => {
+                undo(held);
+                Err(error)
+            }
+        }
+    }
+
+    fn begin<'a>(&self, held: &'a mut Held, scope: Scope, mark: &str) -> Result<&'a Session> {
+        match held.session.as_ref().expect("it is held").begin(scope, mark) {
             // It was closed while it was idle, perhaps by a server that has started anew since. Nothing
             // has been done.
-            Err(Error::Unreachable(_)) if !is_silent(held) => self.again(held)?.begin(scope, &mark),
-            begun => begun,
-        };
-        let session = held.session.as_ref().expect("it is held");
-        let done = begun.and_then(|()| {
-            let value = change(session)?;
-            (self.check)()?;
-            Ok(value)
-        });
-        let value = match done {
-            Ok(done) => done,
-            Err(error) => {
-                session.later.take();
-                if session.batch("rollback").is_err() {
-                    // It ends with its connection.
-                    held.session = None;
-                }
-                return Err(error);
+            Err(Error::Unreachable(_)) if !is_silent(held) => {
+                self.again(held)?.begin(scope, mark)?;
             }
-        };
-        match session.batch("commit") {
-            Ok(()) => Ok(value),
-            Err(error @ Error::Unreachable(_)) => self.outcome(held, &mark, error).map(|()| value),
-            Err(error) => Err(error),
+            begun => begun?,
+        }
+        Ok(held.session.as_ref().expect("it is held"))
+    }
+
+    fn commit(&self, held: &mut Held, mark: &str) -> Result<()> {
+        match held.session.as_ref().expect("it is held").batch("commit") {
+            Err(error @ Error::Unreachable(_)) => self.outcome(held, mark, error),
+            committed => committed,
         }
     }
 
@@ -1064,6 +1070,15 @@ impl Postgres {
         }
         tracing::error!(mark, "the outcome of a transaction is not known");
         Err(error)
+    }
+}
+
+fn undo(held: &mut Held) {
+    let Some(session) = &held.session else { return };
+    session.later.take();
+    if session.batch("rollback").is_err() {
+        // It ends with its connection.
+        held.session = None;
     }
 }
 
