@@ -45,7 +45,7 @@ use crate::web::{Distrust, distrust};
 use super::error::{Error, Result};
 use super::scope::Scope;
 use super::sqlite;
-use super::value::Value;
+use super::value::{Any, ToValue, Value};
 
 pub(super) use tokio_postgres::Row;
 
@@ -268,37 +268,6 @@ impl ToSql for Value<'_> {
     to_sql_checked!();
 }
 
-/// A value of a statement that is executed later.
-#[derive(Debug)]
-enum Kept {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<&Value<'_>> for Kept {
-    fn from(value: &Value<'_>) -> Self {
-        match *value {
-            Value::Null => Self::Null,
-            Value::Int(number) => Self::Int(number),
-            Value::Text(text) => Self::Text(text.to_owned()),
-            Value::Bytes(bytes) => Self::Bytes(bytes.to_owned()),
-        }
-    }
-}
-
-impl Kept {
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Int(number) => Value::Int(*number),
-            Self::Text(text) => Value::Text(text),
-            Self::Bytes(bytes) => Value::Bytes(bytes),
-        }
-    }
-}
-
 /// The value of a column, or what is wrong with it.
 pub(super) fn value(row: &Row, column: usize) -> Result<Result<Value<'_>, String>> {
     let value = match *row.columns()[column].type_() {
@@ -364,7 +333,7 @@ pub(super) struct Session {
     runtime: Own,
     statements: RefCell<HashMap<String, Statement>>,
     /// What is executed with the next statement, or the commit.
-    later: RefCell<Vec<(Statement, Vec<Kept>)>>,
+    later: RefCell<Vec<(Statement, Vec<Any>)>>,
     /// How long an answer may take; none for any time.
     limit: Cell<Option<Duration>>,
     /// Whether an answer has not come in that time: nothing else is asked on this connection.
@@ -527,7 +496,7 @@ impl Session {
             // One round trip for all of it, in this order: each is sent when it is first polled. Where
             // one fails, all is undone, also by a commit.
             let executed = later.iter().map(|(statement, values)| {
-                self.client.execute_raw(statement, values.iter().map(Kept::value))
+                self.client.execute_raw(statement, values.iter().map(Any::to_value))
             });
             let answers = join(join_all(executed), self.client.batch_execute(sql)).await;
             for executed in answers.0 {
@@ -571,7 +540,7 @@ impl Session {
     /// Changes rows by the time of the next statement, or of the commit, with which it is sent.
     pub(super) fn execute_later(&self, sql: &str, values: &[Value<'_>]) -> Result<()> {
         let statement = self.wait(self.prepare(sql))?;
-        self.later.borrow_mut().push((statement, values.iter().map(Kept::from).collect()));
+        self.later.borrow_mut().push((statement, values.iter().copied().map(Any::from).collect()));
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::scope::Scope;
 use super::sqlite::Opened;
 use super::tenure;
 use super::tx::{Row, Tx};
-use super::value::{FromValue, ToValue, Value};
+use super::value::{Any, ToValue, Value};
 use super::{Error, Result, Whole, values};
 use crate::config::{Config, Database};
 use crate::files;
@@ -41,36 +41,6 @@ pub(super) const TABLES: [&str; 17] = [
 /// Columns that number rows: no number is given twice, also not that of a row that is gone.
 const NUMBERED: [(&str, &str); 4] =
     [("account", "id"), ("file", "seq"), ("task", "seq"), ("audit", "seq")];
-
-/// A value of any column.
-enum Any {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl FromValue for Any {
-    fn from_value(value: Value<'_>) -> Result<Self, String> {
-        Ok(match value {
-            Value::Null => Self::Null,
-            Value::Int(number) => Self::Int(number),
-            Value::Text(text) => Self::Text(text.to_owned()),
-            Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
-        })
-    }
-}
-
-impl ToValue for Any {
-    fn to_value(&self) -> Value<'_> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Int(number) => Value::Int(*number),
-            Self::Text(text) => Value::Text(text),
-            Self::Bytes(bytes) => Value::Bytes(bytes),
-        }
-    }
-}
 
 /// How many rows a table has, and what they hold, in whatever order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,43 @@ pub(super) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
+/// The same of its own, of any column.
+#[derive(Debug)]
+pub(super) enum Any {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Value<'_>> for Any {
+    fn from(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int(number) => Self::Int(number),
+            Value::Text(text) => Self::Text(text.to_owned()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_owned()),
+        }
+    }
+}
+
+impl FromValue for Any {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        Ok(value.into())
+    }
+}
+
+impl ToValue for Any {
+    fn to_value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(number) => Value::Int(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
 /// What a statement can be given.
 pub(super) trait ToValue {
     fn to_value(&self) -> Value<'_>;
