@@ -17,10 +17,11 @@ use crate::{Cell, Element};
 
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     let mut file = Pdb::default();
-    for (n, line) in text.split_terminator('\n').enumerate() {
-        let line = if n == 0 { without_mark(cut(line)) } else { cut(line) };
-        let checked = if n == 0 { check_line_ends(line) } else { Ok(()) };
-        let taken = checked.and_then(|()| file.line(line));
+    for (n, line) in text.split_terminator('\n').map(cut).enumerate() {
+        let taken = match n {
+            0 => check_line_ends(line).and_then(|()| file.line(without_mark(line))),
+            _ => file.line(line),
+        };
         taken.map_err(|problem| error(Place::Line(n + 1), problem))?;
     }
     let mut bonds = file.bonds();
