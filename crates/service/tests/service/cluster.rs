@@ -288,7 +288,7 @@ async fn tasks_work_in_a_shared_folder_and_their_results_come_to_the_data_folder
     let molbox = service.client("ada");
     let id = submit(&molbox).await;
     molbox.wait_system(&id).await.unwrap();
-    let results = std::fs::read_dir(service.data.join("objects/tasks").join(&id)).unwrap();
+    let results = std::fs::read_dir(service.objects().join("tasks").join(&id)).unwrap();
     assert!(results.count() > 1);
     assert!(shared.path().join("cache").exists() && !service.data.join("cache").exists());
     assert!(!service.data.join("tasks").exists());
