@@ -363,7 +363,7 @@ section! {
     Tasks {
         /// What runs systems and jobs: `process`, as processes of this machine, or `slurm`, as jobs of a cluster.
         executor: Engine = Engine::Process,
-        /// Folder in which tasks work: `tasks`, `cache` and `check` lie there. With Slurm every node has it at this path. Empty: the data folder.
+        /// Folder in which tasks work: `tasks`, `cache` and `check` lie there. With Slurm every node and every server has it at this path. Empty: the data folder.
         folder: PathBuf = PathBuf::new(),
         /// Whether this server runs tasks: `auto`, whenever no other server does it in its place, or `off`.
         runner: Runs = Runs::Auto,
@@ -646,6 +646,16 @@ impl Config {
         if config.tasks.executor == Engine::Slurm && !config.worker.gpus.is_empty() {
             bail!("configuration: with Slurm, GPUs come from tasks.slurm.gpus, not worker.gpus");
         }
+        // Whoever takes over does not see what another's jobs work on, and would begin them once more.
+        let is_shared = !config.database.url.is_empty() && !config.objects.url.is_empty();
+        if config.has_cluster() && is_shared && config.tasks.folder.as_os_str().is_empty() {
+            bail!(
+                "configuration: tasks.folder must be named, as several servers may have database.url \
+                 and objects.url, and jobs of Slurm: one folder that all of them and the nodes have at \
+                 one path; {:?}, if there is one server and its jobs run there",
+                config.data
+            );
+        }
         Ok(config)
     }
 
@@ -688,6 +698,11 @@ impl Config {
     pub(crate) fn tasks_root(&self) -> &Path {
         let folder = &self.tasks.folder;
         if folder.as_os_str().is_empty() { &self.data } else { folder }
+    }
+
+    /// Whether tasks work in another folder than that of the data.
+    pub(crate) fn has_tasks_elsewhere(&self) -> bool {
+        self.tasks_root() != self.data
     }
 
     /// Every key with its meaning and its default, as a commented file.
@@ -946,6 +961,35 @@ mod tests {
         for changed in [&[][..], &[("oidc.issuer", "http://127.0.0.1:3000")]] {
             load(changed).unwrap();
         }
+    }
+
+    #[test]
+    fn servers_of_one_cluster_name_the_folder_that_all_of_them_have() {
+        let whole = [
+            ("database.url", "postgres://molbox@db/molbox"),
+            ("objects.url", "s3://molbox"),
+            ("tasks.executor", "slurm"),
+            ("tasks.folder", ""),
+        ];
+        let load = |changed: &[(&str, &str)]| {
+            let settings = whole.iter().chain(changed);
+            let settings: Vec<_> =
+                settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            Config::load(None, std::iter::empty(), &settings)
+        };
+        let error = format!("{:#}", load(&[]).unwrap_err());
+        assert!(error.contains("tasks.folder must be named"), "{error}");
+        for alone in [
+            ("database.url", ""),
+            ("objects.url", ""),
+            ("tasks.executor", "process"),
+            ("tasks.folder", "/shared/molbox"),
+        ] {
+            load(&[alone]).unwrap();
+        }
+        // Of one server whose nodes have its data folder.
+        let own = load(&[("data", "/srv/molbox"), ("tasks.folder", "/srv/molbox")]).unwrap();
+        assert!(!own.has_tasks_elsewhere());
     }
 
     #[test]

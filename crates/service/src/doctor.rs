@@ -144,7 +144,7 @@ fn data(config: &Config) -> Result<String> {
     std::fs::write(&probe, "written")
         .with_context(|| format!("write in {}", config.data.display()))?;
     std::fs::remove_file(&probe)?;
-    if !config.tasks.folder.as_os_str().is_empty()
+    if config.has_tasks_elsewhere()
         && let Ok(Some(name)) = belonging(config)
     {
         folder::has_tasks(&config.data, config.tasks_root(), &name)?;

@@ -256,7 +256,7 @@ impl Runner {
 
     async fn look_at_folder(&mut self) -> Result<()> {
         let App { config, installation, db, .. } = &*self.app;
-        if config.tasks.folder.as_os_str().is_empty() {
+        if !config.has_tasks_elsewhere() {
             return Ok(());
         }
         let tasks = config.tasks_root();
@@ -362,12 +362,12 @@ impl Runner {
             let task = entry.file_name().to_string_lossy().into_owned();
             // One that is opened meanwhile gets its folder from us, after this. A folder of several
             // servers has theirs, too.
-            let (is_needed, runs) = match self.app.config.tasks.folder.as_os_str().is_empty() {
-                true => match self.app.db.status_here(&self.lease, &task).await? {
+            let (is_needed, runs) = match self.app.config.has_tasks_elsewhere() {
+                false => match self.app.db.status_here(&self.lease, &task).await? {
                     Some(status) => (true, status == Status::Running),
                     None => (false, false),
                 },
-                false => (self.app.db.is_open(&task).await?, true),
+                true => (self.app.db.is_open(&task).await?, true),
             };
             let path = entry.path();
             if !is_needed || !runs {

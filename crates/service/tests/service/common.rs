@@ -341,7 +341,15 @@ fn spawn(data: &Path, place: &Place, settings: &[String]) -> Child {
     }
     // What is stated of jobs is stated of OpenMM, whatever else is installed; `engines` has the rest.
     command.args(["--set", "worker.engine=\"openmm\""]);
-    for setting in slurm_settings().iter().chain(settings) {
+    let mut all = slurm_settings();
+    all.extend_from_slice(settings);
+    let has = |start: &str| all.iter().any(|setting| setting.starts_with(start));
+    let is_shared = !place.database.is_empty() && place.bucket.is_some();
+    if is_shared && has("tasks.executor=slurm") && !has("tasks.folder=") {
+        // As servers of one cluster must; where it is by itself.
+        all.push(format!("tasks.folder={:?}", place.data.display().to_string()));
+    }
+    for setting in &all {
         command.args(["--set", setting]);
     }
     command
