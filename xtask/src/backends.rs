@@ -79,6 +79,9 @@ impl Backend {
     pub fn skipped(self) -> &'static [(&'static str, &'static str)] {
         const FILE: &str = "it is about a database that is a file of the data folder";
         const DISK: &str = "it is about contents that are in the data folder";
+        const SLOTS: &str = "it is about slots and CPUs of this machine";
+        const QUEUED: &str = "workers that do not start keep its tasks queued; Slurm tries them";
+        const PROCESSES: &str = "it is about a server that is lost with the processes it ran";
         match self {
             Self::Postgres => &[
                 ("access::a_data_folder_is_its_owner_s_alone", FILE),
@@ -113,6 +116,12 @@ impl Backend {
                 ("outages::a_database_is_that_of_one_data_folder", DISK),
             ],
             Self::Slurm => &[
+                ("access::what_a_disabled_account_has_under_way", SLOTS),
+                ("admin::a_disabled_account_has_nothing", QUEUED),
+                ("admin::a_task_that_runs_is_seen", SLOTS),
+                ("admin::lists_have_heads", QUEUED),
+                ("admin::the_queue_shows_who_waits", QUEUED),
+                ("admin::the_service_tells_what_it_has", "GPUs of a job come from Slurm"),
                 (
                     "attempts::a_worker_whose_run_task_was_killed_can_be_cancelled",
                     "Slurm asks a job to stop by its run-task",
@@ -126,10 +135,24 @@ impl Backend {
                     "confinement::as_root",
                     "users of their own are of workers that the service starts",
                 ),
+                (
+                    "confinement::what_is_required_and_missing",
+                    "it takes from this machine's kernel what a node's has",
+                ),
                 ("folder::a_folder_that_is_moved_away", "nodes lose the folder, too"),
                 ("holds::a_lost_gpu", "GPUs of a job come from Slurm"),
+                ("lost::a_job_", PROCESSES),
                 ("mounted::", "a file system of the service's alone, which no node has"),
-                ("queue::", "slots and CPUs of this machine"),
+                ("queue::", SLOTS),
+                (
+                    "quotas::an_account_is_charged_no_weekend",
+                    "jobs go on while the machine of the service is off",
+                ),
+                ("quotas::an_account_that_had_slots", SLOTS),
+                ("retries::a_job_cancelled_before_its_next_attempt", SLOTS),
+                ("servers::a_job_that_its_server_cannot_go_on_with", PROCESSES),
+                ("servers::a_server_that_stood_still", PROCESSES),
+                ("servers::tasks_of_a_machine_that_is_lost", PROCESSES),
             ],
         }
     }

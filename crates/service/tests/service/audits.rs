@@ -57,6 +57,7 @@ async fn what_is_made_changed_downloaded_and_deleted_is_noted_and_nothing_secret
     let system = system.system_id.as_str();
     molbox.file_delete().file_id(file).send().await.unwrap_err();
     molbox.system_cancel().system_id(system).send().await.unwrap();
+    molbox.wait_system(system).await.unwrap_err();
     molbox.system_cancel().system_id(system).send().await.unwrap();
     molbox.system_delete().system_id(system).send().await.unwrap();
     molbox.system_delete().system_id(system).send().await.unwrap_err();

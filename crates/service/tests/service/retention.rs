@@ -1,6 +1,7 @@
 //! Results that are kept for a time, and announced before they are deleted.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use molbox::Client;
 use serde_json::Value;
@@ -13,14 +14,19 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 /// The machine's clock goes on meanwhile.
 const SLACK: i64 = 300;
+/// Between looks, of which a key has so many a minute.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Tasks stay queued, and end when they are cancelled.
 const IDLE: &str = "worker.python=\"/nonexistent/python\"";
 const KEPT: [&str; 3] = ["retention.days=30", "retention.warn_days=7", IDLE];
 
 /// When a system is deleted, if that is announced; none within when it has been.
 async fn expiry(molbox: &Client, id: &str) -> Option<Option<String>> {
-    let viewed = molbox.system_view().system_id(id).send().await;
-    viewed.ok().map(|system| system.expires_at.clone())
+    match molbox.system_view().system_id(id).send().await {
+        Ok(system) => Some(system.expires_at.clone()),
+        Err(error) if error.status().is_some_and(|status| status == 404) => None,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 fn at(service: &mut Service, seconds: i64, settings: &[&str]) {
@@ -110,7 +116,7 @@ async fn what_is_old_when_results_begin_to_be_kept_for_a_time_has_its_warning_fi
     let announced = loop {
         match expiry(&molbox, &id).await.expect("it is not deleted") {
             Some(at) => break at.parse::<jiff::Timestamp>().unwrap(),
-            None => tokio::task::yield_now().await,
+            None => tokio::time::sleep(PAUSE).await,
         }
     };
     let ahead = announced.duration_since(jiff::Timestamp::now()).as_secs();
@@ -119,7 +125,7 @@ async fn what_is_old_when_results_begin_to_be_kept_for_a_time_has_its_warning_fi
     at(&mut service, 408 * DAY, &[IDLE]);
     let molbox = service.client_with(&key);
     while expiry(&molbox, &id).await != Some(None) {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(PAUSE).await;
     }
     assert_eq!(deleted(&service), Vec::<String>::new());
 }

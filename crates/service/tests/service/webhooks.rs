@@ -78,6 +78,7 @@ async fn end_of(service: &Service, account: &str) -> String {
     let system = molbox.system_submit().body_map(|system| system).send().await.unwrap();
     let id = system.system_id.clone();
     molbox.system_cancel().system_id(&id).send().await.unwrap();
+    molbox.wait_system(&id).await.unwrap_err();
     id
 }
 
