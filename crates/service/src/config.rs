@@ -930,6 +930,12 @@ mod tests {
         assert!(format!("{error:#}").contains("unknown field `cpu`"), "{error:#}");
     }
 
+    /// With these settings; of two for one key the last holds.
+    fn of(settings: &[(&str, &str)]) -> Result<Config> {
+        let owned = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
+        Config::load(None, std::iter::empty(), &settings.iter().map(owned).collect::<Vec<_>>())
+    }
+
     #[test]
     fn what_an_identity_provider_needs_is_named() {
         let whole = [
@@ -938,12 +944,7 @@ mod tests {
             ("oidc.client_id", "molbox"),
             ("oidc.client_secret_file", "/etc/molbox/oidc"),
         ];
-        let load = |changed: &[(&str, &str)]| {
-            let settings = whole.iter().chain(changed);
-            let settings: Vec<_> =
-                settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            Config::load(None, std::iter::empty(), &settings)
-        };
+        let load = |changed: &[(&str, &str)]| of(&[&whole, changed].concat());
         for (changed, named) in [
             (("public_url", ""), "public_url"),
             (("oidc.issuer", "http://login.example"), "oidc.issuer"),
@@ -971,12 +972,7 @@ mod tests {
             ("tasks.executor", "slurm"),
             ("tasks.folder", ""),
         ];
-        let load = |changed: &[(&str, &str)]| {
-            let settings = whole.iter().chain(changed);
-            let settings: Vec<_> =
-                settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-            Config::load(None, std::iter::empty(), &settings)
-        };
+        let load = |changed: &[(&str, &str)]| of(&[&whole, changed].concat());
         let error = format!("{:#}", load(&[]).unwrap_err());
         assert!(error.contains("tasks.folder must be named"), "{error}");
         for alone in [
