@@ -652,8 +652,7 @@ impl Config {
             bail!(
                 "configuration: tasks.folder must be named, as several servers may have database.url \
                  and objects.url, and jobs of Slurm: one folder that all of them and the nodes have at \
-                 one path; {:?}, if there is one server and its jobs run there",
-                config.data
+                 one path; of a single server it may be the data folder"
             );
         }
         Ok(config)
