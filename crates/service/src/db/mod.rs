@@ -31,6 +31,7 @@ mod value;
 mod webhook;
 mod whole;
 mod words;
+mod write;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -241,10 +242,10 @@ impl Db {
     ) -> Result<T> {
         match &self.engine {
             Engine::Sqlite(sqlite) => {
-                sqlite.write(move |session| change(&Tx::Sqlite(*session))).await
+                sqlite.write(move |session| change(&Tx::Sqlite(session))).await
             }
             Engine::Postgres(postgres) => {
-                postgres.write(scope, |session| change(&Tx::Postgres(session))).await
+                postgres.write(scope, move |session| change(&Tx::Postgres(session))).await
             }
         }
     }

@@ -1,7 +1,8 @@
 //! PostgreSQL, for a service that outgrows one machine.
 //!
 //! Statements run where they are asked for, on a connection of a pool; a thread waits for each. The
-//! server puts commits together by itself, and writes of one account wait for each other by its
+//! server puts commits together by itself. Writes of one account wait for each other: those of one
+//! process in its line, from which they are committed together, those of several by the account's
 //! advisory lock: see [`Scope`].
 
 use std::cell::{Cell, RefCell};
@@ -10,12 +11,13 @@ use std::fmt;
 use std::fs;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::net::IpAddr;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,6 +48,7 @@ use super::error::{Error, Result};
 use super::scope::Scope;
 use super::sqlite;
 use super::value::{Any, ToValue, Value};
+use super::write::{Write, told};
 
 pub(super) use tokio_postgres::Row;
 
@@ -506,6 +509,12 @@ impl Session {
         })
     }
 
+    /// Undoes the present transaction or a part of it, and what was to be executed later.
+    fn undo(&self, sql: &str) -> Result<()> {
+        self.later.take();
+        self.batch(sql)
+    }
+
     /// Has the present transaction take as long as it takes.
     pub(super) fn without_timeout(&self) -> Result<()> {
         self.answer_within(None);
@@ -641,8 +650,56 @@ pub(super) struct Postgres {
     n_writes: AtomicU64,
     idle: Arc<Mutex<Vec<Session>>>,
     room: Arc<Semaphore>,
+    /// Where writes wait, by their account.
+    lines: Arc<Mutex<HashMap<i64, Arc<Line>>>>,
     connections: usize,
     check: Box<dyn Fn() -> Result<()> + Send + Sync>,
+}
+
+/// Writes of one account that wait. Whoever has the turn commits all of them.
+#[derive(Default)]
+struct Line {
+    turn: tokio::sync::Mutex<()>,
+    waiting: Mutex<Vec<Write<Session>>>,
+}
+
+impl Line {
+    fn push(&self, write: Write<Session>) {
+        locked(&self.waiting).push(write);
+    }
+
+    fn take(&self) -> Vec<Write<Session>> {
+        mem::take(&mut *locked(&self.waiting))
+    }
+}
+
+/// A place in a line, which is forgotten with the last of them.
+struct Place {
+    line: Arc<Line>,
+    account: i64,
+    lines: Arc<Mutex<HashMap<i64, Arc<Line>>>>,
+}
+
+impl Deref for Place {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        &self.line
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = locked(&self.lines);
+        // This one, and the table's.
+        if Arc::strong_count(&self.line) == 2 {
+            lines.remove(&self.account);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a server is found to be.
@@ -684,7 +741,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let whole = self.session.take().filter(Session::is_sound);
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(whole);
+        locked(&self.idle).extend(whole);
     }
 }
 
@@ -822,6 +879,7 @@ impl Postgres {
             n_writes: AtomicU64::new(0),
             idle: Arc::new(Mutex::new(vec![session])),
             room: Arc::new(Semaphore::new(connections)),
+            lines: Arc::default(),
             connections,
             check: Box::new(check),
         })
@@ -857,7 +915,7 @@ impl Postgres {
     }
 
     pub(super) async fn set_setting(&self, name: &'static str, value: String) -> Result<()> {
-        self.write(Scope::Rows, |session| {
+        self.write(Scope::Rows, move |session| {
             let sql = "
                 insert into setting (name, value) values (?1, ?2)
                 on conflict (name) do update set value = excluded.value";
@@ -926,7 +984,7 @@ impl Postgres {
         scope: Scope,
         change: impl FnOnce(&Session) -> Result<T>,
     ) -> Result<T> {
-        wait(self.write(scope, change))
+        wait(self.write_alone(scope, change))
     }
 
     /// Works on a connection of the pool. Who waits for one does not keep a thread; who has one does.
@@ -939,7 +997,7 @@ impl Postgres {
     fn hold(&self, _permit: OwnedSemaphorePermit) -> Result<Held> {
         let since = Instant::now();
         let session = loop {
-            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let idle = locked(&self.idle).pop();
             if let Some(session) = idle.filter(Session::is_open) {
                 break session;
             }
@@ -956,21 +1014,88 @@ impl Postgres {
 
     /// Whether others than the one who asks have connections, or are about to.
     fn others_hold(&self) -> bool {
-        self.room.available_permits() + 1 < self.connections
-            || !self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.room.available_permits() + 1 < self.connections || !locked(&self.idle).is_empty()
     }
 
     pub(super) async fn read<T>(&self, query: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
         self.with(|held| query(held.session.as_ref().expect("it is held"))).await
     }
 
-    /// Writes; when this returns, it is on disk.
-    pub(super) async fn write<T>(
+    /// Writes; when this returns, it is on disk. Those of one account wait for each other, and
+    /// those that have waited are committed together; an error undoes the one that has it.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        scope: Scope,
+        change: impl FnOnce(&Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let Scope::Account(account) = scope else { return self.write_alone(scope, change).await };
+        let line = self.line(account);
+        let (write, mut outcome) = Write::new(change);
+        line.push(write);
+        let turn = tokio::select! {
+            biased;
+            told = told(&mut outcome) => return told,
+            turn = line.turn.lock() => turn,
+        };
+        let written = self.with(|held| {
+            self.write_all(held, scope, line.take());
+            Ok(())
+        });
+        if let Err(error) = written.await {
+            // Those that wait have waited, too.
+            line.take().into_iter().for_each(|write| write.fail(&error).finish(Ok(())));
+        }
+        drop(turn);
+        told(&mut outcome).await
+    }
+
+    /// Writes, in a transaction of its own.
+    async fn write_alone<T>(
         &self,
         scope: Scope,
         change: impl FnOnce(&Session) -> Result<T>,
     ) -> Result<T> {
         self.with(|held| self.transaction(held, scope, change)).await
+    }
+
+    /// Puts writes of one scope into one transaction, and tells who waits for each.
+    fn write_all(&self, held: &mut Held, scope: Scope, writes: Vec<Write<Session>>) {
+        let is_one = writes.len() == 1;
+        let (mut writes, mut all) = (writes.into_iter(), Vec::new());
+        let committed = self.transaction(held, scope, |session| {
+            if !is_one {
+                session.batch("savepoint one")?;
+            }
+            for write in writes.by_ref() {
+                let done = write.run(session, |session| match is_one {
+                    true => Ok(()),
+                    // What the write has left to be executed goes with it.
+                    false => session.batch("release one; savepoint one"),
+                });
+                let error = done.error.clone();
+                all.push(done);
+                match error {
+                    None => {}
+                    // All of the transaction is undone.
+                    Some(error) if is_one => return Err(error),
+                    Some(_) => session.undo("rollback to one")?,
+                }
+            }
+            Ok(())
+        });
+        // There was no transaction any more for those that are left.
+        if let Err(error) = &committed {
+            all.extend(writes.map(|write| write.fail(error)));
+        }
+        for done in all {
+            done.finish(committed.clone());
+        }
+    }
+
+    /// Where the writes of an account wait.
+    fn line(&self, account: i64) -> Place {
+        let line = locked(&self.lines).entry(account).or_default().clone();
+        Place { line, account, lines: self.lines.clone() }
     }
 
     fn transaction<T>(
@@ -1013,7 +1138,7 @@ impl Postgres {
     fn again<'a>(&self, held: &'a mut Held) -> Result<&'a Session> {
         held.session = None;
         // The others are as old.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        locked(&self.idle).clear();
         Ok(held.session.insert(Session::connect(&self.target)?))
     }
 
@@ -1044,8 +1169,7 @@ impl Postgres {
 
 fn undo(held: &mut Held) {
     let Some(session) = &held.session else { return };
-    session.later.take();
-    if session.batch("rollback").is_err() {
+    if session.undo("rollback").is_err() {
         // It ends with its connection.
         held.session = None;
     }

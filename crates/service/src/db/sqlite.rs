@@ -16,10 +16,10 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter,
 };
-use tokio::sync::oneshot;
 
 use super::error::{Error, Result};
 use super::value::Value;
+use super::write::{Done, Write, told};
 
 const MIGRATIONS: [&str; 24] = [
     include_str!("sqlite/0001.sql"),
@@ -155,11 +155,6 @@ impl Session<'_> {
     }
 }
 
-/// Called with the transaction, or with why there is none; the error of this write comes back.
-type Write = Box<dyn FnOnce(Result<&Session<'_>>) -> (Finish, Option<Error>) + Send>;
-/// Called with whether the transaction was committed.
-type Finish = Box<dyn FnOnce(Result<()>) + Send>;
-
 /// A database that is up to date, and is not served yet.
 pub(super) struct Opened {
     connection: Connection,
@@ -243,7 +238,7 @@ impl Opened {
 pub(super) struct Sqlite {
     readers: Mutex<Vec<Connection>>,
     path: PathBuf,
-    writer: mpsc::Sender<Write>,
+    writer: mpsc::Sender<Write<Connection>>,
 }
 
 fn is_unused(session: &Session<'_>) -> Result<bool> {
@@ -281,21 +276,12 @@ impl Sqlite {
     /// Writes; when this returns, it is on disk. An error undoes this write alone.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&Session<'_>) -> Result<T> + Send + 'static,
+        change: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let ended = || Error::other("the database's thread has ended");
-        let (answer, result) = oneshot::channel();
-        let write: Write = Box::new(move |tx| {
-            let result = tx.and_then(|tx| within_savepoint(tx, change));
-            let error = result.as_ref().err().cloned();
-            // Nobody waits any more when the request was dropped.
-            let finish = move |committed: Result<()>| {
-                drop(answer.send(result.and_then(|value| committed.map(|()| value))));
-            };
-            (Box::new(finish) as Finish, error)
-        });
-        self.writer.send(write).map_err(|_| ended())?;
-        result.await.map_err(|_| ended())?
+        let (write, mut outcome) = Write::new(|connection| change(Session(connection)));
+        // Where its thread has ended, so has what would tell.
+        drop(self.writer.send(write));
+        told(&mut outcome).await
     }
 
     /// What is wrong with the file, if anything is.
@@ -384,36 +370,19 @@ fn version(connection: &Connection) -> Result<usize> {
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
-fn within_savepoint<T>(
-    session: &Session<'_>,
-    change: impl FnOnce(&Session<'_>) -> Result<T>,
-) -> Result<T> {
-    // Kept prepared: parsing them took longer than running them.
-    let run = |sql| session.execute(sql, &[]);
-    run("savepoint one")?;
-    let result = change(session);
-    if result.is_ok() {
-        run("release one")?;
-    } else if let Err(error) = run("rollback to one").and_then(|_| run("release one")) {
-        // The whole transaction is undone already; the first error is the one that counts.
-        tracing::debug!(%error, "undo a write");
-    }
-    result
-}
-
 /// The database's thread: ends when nobody can write any more.
 fn write_all(
     mut connection: Connection,
-    writes: &mpsc::Receiver<Write>,
+    writes: &mpsc::Receiver<Write<Connection>>,
     check: &dyn Fn() -> Result<()>,
 ) {
     while let Ok(first) = writes.recv() {
-        let (finishes, committed) = write_batch(&mut connection, first, writes, check);
+        let (all, committed) = write_batch(&mut connection, first, writes, check);
         if let Err(error) = &committed {
             tracing::error!(cause = %error, "database transaction failed");
         }
-        for finish in finishes {
-            finish(committed.clone());
+        for done in all {
+            done.finish(committed.clone());
         }
     }
 }
@@ -421,35 +390,54 @@ fn write_all(
 /// Puts the writes that wait into one transaction; who is to be told, and what.
 fn write_batch(
     connection: &mut Connection,
-    first: Write,
-    writes: &mpsc::Receiver<Write>,
+    first: Write<Connection>,
+    writes: &mpsc::Receiver<Write<Connection>>,
     check: &dyn Fn() -> Result<()>,
-) -> (Vec<Finish>, Result<()>) {
+) -> (Vec<Done>, Result<()>) {
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
         Err(error) => {
             // Those that wait have waited, too.
             let error = Error::from(error);
             let all = [first].into_iter().chain(writes.try_iter());
-            return (all.map(|write| write(Err(error.clone())).0).collect(), Err(error));
+            return (all.map(|write| write.fail(&error)).collect(), Err(error));
         }
     };
-    let mut finishes = Vec::new();
+    let mut all = Vec::new();
     let mut next = Some(first);
     while let Some(write) = next.take() {
-        let (finish, error) = write(Ok(&Session(&transaction)));
-        finishes.push(finish);
+        let done = write_one(&transaction, write);
         // SQLite undoes the whole transaction by itself on some errors, a full disk among them.
         // What followed would be committed one by one, and be reported as not written.
-        if transaction.is_autocommit() {
-            let error = error.unwrap_or_else(|| Error::other("the transaction was undone"));
-            return (finishes, Err(error));
+        let undone = transaction.is_autocommit().then(|| {
+            done.error.clone().unwrap_or_else(|| Error::other("the transaction was undone"))
+        });
+        all.push(done);
+        if let Some(error) = undone {
+            return (all, Err(error));
         }
-        if finishes.len() < MAX_BATCH {
+        if all.len() < MAX_BATCH {
             next = writes.try_recv().ok();
         }
     }
-    (finishes, commit(transaction, check))
+    (all, commit(transaction, check))
+}
+
+/// Does a write so that an error undoes it alone.
+fn write_one(connection: &Connection, write: Write<Connection>) -> Done {
+    // Kept prepared: parsing them took longer than running them.
+    let run = |sql| Session(connection).execute(sql, &[]).map(drop);
+    if let Err(error) = run("savepoint one") {
+        return write.fail(&error);
+    }
+    let done = write.run(connection, |_| run("release one"));
+    if done.error.is_some()
+        && let Err(error) = run("rollback to one").and_then(|()| run("release one"))
+    {
+        // The whole transaction is undone already; the first error is the one that counts.
+        tracing::debug!(%error, "undo a write");
+    }
+    done
 }
 
 /// Commits a transaction, unless it may not be: it is undone as it is dropped.

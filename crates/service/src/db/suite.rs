@@ -1,10 +1,12 @@
 //! What any database promises. Each test runs on every database there is, each time on a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use molbox::workflow::types;
+use tokio::sync::oneshot;
 
 use super::runner::take;
 use super::transfer::TABLES;
@@ -431,6 +433,110 @@ fn of_requests_with_one_key_at_once_one_is_done() {
     });
 }
 
+/// Writes prefixes of garbage while another write has the account for itself: all of them
+/// together, but those that are dropped before; what became of the others.
+async fn write_together(
+    db: &Arc<Db>,
+    account: i64,
+    n: usize,
+    is_dropped: impl Fn(usize) -> bool,
+    write: impl Fn(&Tx<'_>, usize) -> Result<(), Error> + Clone + Send + 'static,
+) -> Vec<(usize, Result<(), Error>)> {
+    let scope = Scope::Account(account);
+    let (inside, is_inside) = oneshot::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let (server, first) = (db.clone(), write.clone());
+    let holding = tokio::spawn(async move {
+        let hold = move |tx: &Tx<'_>| {
+            inside.send(()).unwrap();
+            goes_on.recv().unwrap();
+            first(tx, 0)
+        };
+        server.write(scope, hold).await
+    });
+    is_inside.await.unwrap();
+    let mut waiting: Vec<_> = (1..n)
+        .map(|i| {
+            let write = write.clone();
+            (i, Box::pin(db.write(scope, move |tx| write(tx, i))))
+        })
+        .collect();
+    for (_, waits) in &mut waiting {
+        assert!(futures::poll!(waits).is_pending());
+    }
+    waiting.retain(|(i, _)| !is_dropped(*i));
+    go_on.send(()).unwrap();
+    let mut done = vec![(0, holding.await.unwrap())];
+    let (numbers, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+    done.extend(numbers.into_iter().zip(join_all(waiting).await));
+    done
+}
+
+const GARBAGE: &str = "insert into garbage (prefix) values (?1)";
+
+fn prefix(i: usize) -> String {
+    format!("files/{i:02}")
+}
+
+async fn prefixes(db: &Db) -> Vec<String> {
+    let mut prefixes = db.garbage(at(1), true).await.unwrap();
+    prefixes.sort();
+    prefixes
+}
+
+#[test]
+fn of_writes_that_are_committed_together_an_error_undoes_one_and_none_is_done_for_nobody() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        let write = |tx: &Tx<'_>, i: usize| {
+            tx.execute(GARBAGE, values![prefix(i)])?;
+            match i % 4 {
+                1 => Err(Error::other("changed its mind")),
+                // Refused by the database itself, at once or by the time of its end.
+                2 => tx.execute(GARBAGE, values![prefix(i)]).map(drop),
+                3 => tx.execute_later(GARBAGE, values![prefix(i)]),
+                _ => Ok(()),
+            }
+        };
+        let commits = || {
+            db.read(|tx| tx.one("select count(*) from commit_mark", &[], |row| row.get::<i64>(0)))
+        };
+        let before = if db.is_shared() { commits().await.unwrap() } else { 0 };
+        for (i, done) in write_together(&db, account, 21, |i| i == 8, write).await {
+            assert_eq!(done.is_ok(), i % 4 == 0, "{i}: {done:?}");
+        }
+        assert_eq!(prefixes(&db).await, [0, 4, 12, 16, 20].map(prefix));
+        if db.is_shared() {
+            assert_eq!(
+                commits().await.unwrap() - before,
+                2,
+                "that of the first, and one for the others"
+            );
+        }
+    });
+}
+
+#[test]
+fn writes_whose_connection_breaks_before_they_are_committed_are_none_and_are_told_so() {
+    on_each_shared_database(|db| async move {
+        let account = account(&db, "a").await;
+        let write = |tx: &Tx<'_>, i: usize| {
+            tx.execute(GARBAGE, values![prefix(i)])?;
+            match i {
+                3 => tx.execute("select pg_terminate_backend(pg_backend_pid())", &[]).map(drop),
+                _ => Ok(()),
+            }
+        };
+        for (i, done) in write_together(&db, account, 6, |_| false, write).await {
+            let is_known = matches!((i, &done), (0, Ok(())) | (1.., Err(Error::Unreachable(_))));
+            assert!(is_known, "{i}: {done:?}");
+        }
+        assert_eq!(prefixes(&db).await, [prefix(0)]);
+        // What comes next has another connection.
+        queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
+    });
+}
+
 #[test]
 fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
     on_each_database(|db| async move {
@@ -438,14 +544,13 @@ fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
             let db = db.clone();
             async move {
                 db.write(Scope::Rows, move |tx| {
-                    let sql = "insert into garbage (prefix) values (?1)";
-                    tx.execute(sql, values![format!("files/{i}")])?;
+                    tx.execute(GARBAGE, values![prefix(i)])?;
                     if i % 2 == 1 {
                         return Err(Error::other("changed its mind"));
                     }
                     // Refused by the database itself.
                     if i % 4 == 2 {
-                        tx.execute(sql, values![format!("files/{i}")])?;
+                        tx.execute(GARBAGE, values![prefix(i)])?;
                     }
                     Ok(())
                 })
@@ -455,9 +560,7 @@ fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
         for (i, done) in done.await.into_iter().enumerate() {
             assert_eq!(done.is_ok(), i % 4 == 0, "{i}: {done:?}");
         }
-        let kept: BTreeSet<String> = db.garbage(at(1), true).await.unwrap().into_iter().collect();
-        let expected = [0, 4, 8, 12, 16].map(|i| format!("files/{i}"));
-        assert_eq!(kept, BTreeSet::from(expected));
+        assert_eq!(prefixes(&db).await, [0, 4, 8, 12, 16].map(prefix));
     });
 }
 
