@@ -320,6 +320,12 @@ pub(crate) fn has_tasks(data: &Path, tasks: &Path, name: &str) -> Result<bool> {
             }
             Ok(false)
         }
+        // As that of a data folder is.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => bail!(
+            "{} (tasks.folder) is in use for something else, by {}: name a folder of its own",
+            tasks.display(),
+            mark.display()
+        ),
         Err(error) => Err(error).with_context(|| format!("read {} (tasks.folder)", mark.display())),
     }
 }

@@ -163,8 +163,12 @@ async fn tasks_are_left_alone_while_their_folder_is_not_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_not_lost_where_another_folder_of_tasks_is_named() {
     let place = tempfile::tempdir().unwrap();
-    let [own, other] = ["own", "other"]
+    let [own, other, foreign] = ["own", "other", "foreign"]
         .map(|name| format!("tasks.folder={:?}", place.path().join(name).display().to_string()));
+    // As a data folder has one.
+    let key_of_another = place.path().join("foreign/installation");
+    fs::create_dir(key_of_another.parent().unwrap()).unwrap();
+    fs::write(&key_of_another, [0xff; 32]).unwrap();
     let mut service = Service::start_with(&[&own]);
     let key = service.key("ada");
     let molbox = service.client_with(&key);
@@ -174,6 +178,10 @@ async fn what_runs_is_not_lost_where_another_folder_of_tasks_is_named() {
     service.kill();
     service.restart_with(&[&other]);
     service.wait_until_it_logs("none of 1 task that run has its folder in");
+    service.stop();
+    service.restart_with(&[&foreign]);
+    service.wait_until_it_logs("is in use for something else");
+    assert_eq!(fs::read(&key_of_another).unwrap(), [0xff; 32]);
     service.stop();
     service.restart_with(&[&own]);
     let molbox = service.client_with(&key);
