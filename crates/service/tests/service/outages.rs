@@ -126,11 +126,12 @@ fn connect(
     });
 }
 
-/// Submits so many systems, eight at a time: those that were acknowledged, and how many were not.
-async fn submit(molbox: &Client, n: usize) -> (BTreeSet<String>, usize) {
+/// Submits so many systems, eight at a time, by these clients in turn: those that were acknowledged,
+/// and how many were not.
+async fn submit(clients: &[Client], n: usize) -> (BTreeSet<String>, usize) {
     let (mut acknowledged, mut n_refused) = (BTreeSet::new(), 0);
     for _ in 0..n / 8 {
-        let each = (0..8).map(|_| async {
+        let each = clients.iter().cycle().take(8).map(|molbox| async {
             molbox.system_submit().body_map(|system| system.minimum_padding(1.2)).send().await
         });
         for answer in futures::future::join_all(each).await {
@@ -168,24 +169,36 @@ async fn listed(molbox: &Client) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_cut_off_is_acknowledged_or_undone() {
     let Some(server) = postgres::shared() else { return };
-    for cut in [Cut::Before, Cut::After] {
+    // Each submission has a commit of its own, or some of one account share one.
+    for (cut, n_accounts, least) in
+        [(Cut::Before, 8, 40), (Cut::After, 8, 40), (Cut::Before, 1, 5), (Cut::After, 1, 5)]
+    {
+        let case = format!("{cut:?}, {n_accounts} accounts");
         let way = Way::to(server.socket(), cut);
         let url = server.database();
         let name = url.rsplit('/').next().unwrap();
         let url = postgres::address(way.folder.path(), name);
         let service = Service::start_on(&url, &SETTINGS);
-        let molbox = service.client("ada");
+        let clients: Vec<Client> =
+            (0..n_accounts).map(|i| service.client(&format!("account-{i}"))).collect();
         way.is_on.store(true, Ordering::Relaxed);
-        let (acknowledged, n_refused) = submit(&molbox, 200).await;
+        let (acknowledged, n_refused) = submit(&clients, 200).await;
         way.is_on.store(false, Ordering::Relaxed);
-        assert_eq!(listed(&molbox).await, acknowledged, "{cut:?}");
+        let mut all = BTreeSet::new();
+        for molbox in &clients {
+            all.append(&mut listed(molbox).await);
+        }
+        assert_eq!(all, acknowledged, "{case}");
         let n_cut = way.n_cut.load(Ordering::Relaxed);
         match cut {
             // The service writes by itself, too: that it is there, and that it runs the tasks.
-            Cut::Before => assert!((1..=n_cut).contains(&n_refused), "{n_refused} of {n_cut}"),
-            Cut::After => assert_eq!((n_refused, acknowledged.len()), (0, 200)),
+            Cut::Before => {
+                let most = n_cut * 8 / n_accounts;
+                assert!((1..=most).contains(&n_refused), "{case}: {n_refused} of {n_cut}");
+            }
+            Cut::After => assert_eq!((n_refused, acknowledged.len()), (0, 200), "{case}"),
         }
-        assert!(n_cut >= 40, "{n_cut} commits were cut");
+        assert!(n_cut >= least, "{case}: {n_cut} commits were cut");
     }
 }
 
@@ -206,7 +219,7 @@ async fn a_commit_that_is_cut_off_is_asked_for_until_a_server_that_takes_over_is
     way.is_on.store(true, Ordering::Relaxed);
     let submitting = tokio::spawn({
         let molbox = molbox.clone();
-        async move { submit(&molbox, 8).await }
+        async move { submit(&[molbox], 8).await }
     });
     wait_for("a commit is cut", || (way.n_cut.load(Ordering::Relaxed) > 0).then_some(()));
     way.is_on.store(false, Ordering::Relaxed);
@@ -225,7 +238,7 @@ async fn a_database_that_dies_takes_nothing_that_was_acknowledged_with_it() {
     for _ in 0..3 {
         let mut submitting = tokio::spawn({
             let molbox = molbox.clone();
-            async move { submit(&molbox, 400).await }
+            async move { submit(&[molbox], 400).await }
         });
         wait_for("submissions are under way", || {
             let n: usize = server.sql(&url, "select count(*) from task").parse().unwrap();
