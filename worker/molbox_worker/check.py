@@ -19,7 +19,7 @@ from molbox_worker.engine import called
 from molbox_worker.prepared import Account
 from molbox_worker.result import ClosestContact, Findings, LargestForce, LongestBond, ResidueName, TaskError
 from molbox_worker.structure import FLAT_NM3, HYDROGENS, ca_volume
-from molbox_worker.topology import WATER
+from molbox_worker.topology import WATER, nearest
 
 # Of its length in the force field.
 LONGEST_BOND = 1.2
@@ -167,7 +167,8 @@ def check_bonds(
     pairs, natural = pairs[np.isfinite(natural)], natural[np.isfinite(natural)]
     if len(pairs) == 0:
         return None
-    found = np.linalg.norm(_nearest(positions[pairs[:, 0]] - positions[pairs[:, 1]], vectors), axis=1)
+    steps = positions[pairs[:, 0]] - positions[pairs[:, 1]]
+    found = np.linalg.norm(steps if vectors is None else nearest(steps, vectors), axis=1)
     ratios = found / natural
     # Water is rigid: its shape is that of the water model from the first step on.
     is_dry = np.array([atoms[a].residue.name != WATER for a in pairs[:, 0]])
@@ -199,15 +200,6 @@ def check_bonds(
         length=round(float(found[worst]), 4),
         atoms=[place(first, authors), place(second, authors)],
     )
-
-
-def _nearest(steps: NDArray[np.float64], vectors: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Steps between atoms of a molecule, by their nearest images; shape (n, 3)."""
-    if vectors is None:
-        return steps
-    for axis in (2, 1, 0):
-        steps = steps - np.round(steps[:, axis] / vectors[axis, axis])[:, None] * vectors[axis]
-    return steps
 
 
 def check_contacts(

@@ -8,6 +8,7 @@ progress, can be stopped, and takes our seed.
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from openmm import app, unit
 from openmm.app import modeller as openmm_modeller
 
+from molbox_worker.check import LONGEST_BOND
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform
 from molbox_worker.plan import BuildPlan
 from molbox_worker.result import Stopped, TaskError
-from molbox_worker.topology import LIPIDS, WATER
+from molbox_worker.topology import LIPIDS, WATER, nearest
 
 # The hydrophobic core reaches this far from the middle, nm.
 CORE_NM = 1.2
@@ -66,6 +68,7 @@ def add(
             # Minutes on one thread; which system it gives is not promised.
             platform=platform(task, threads=task.spec.threads)[0],
         )
+    take_out_caught(task, modeller, n_solute)
     leaves = _lipids_per_leaf(modeller, n_solute)
     area = modeller.topology.getUnitCellDimensions()[0]._value * modeller.topology.getUnitCellDimensions()[1]._value
     task.log(f"{plan.membrane}: {leaves[0]} lipids below and {leaves[1]} above z = 0, box {area:.2f} nm² in the plane")
@@ -154,6 +157,34 @@ def _relaxation(task: TaskDirectory, report: Callable[[float], None], rounds: in
         yield
     finally:
         openmm_modeller.LangevinIntegrator, openmm_modeller.Context = originals
+
+
+def take_out_caught(task: TaskDirectory, modeller: app.Modeller, n_solute: int) -> None:
+    """Take out lipids in which the structure has grown; the first `n_solute` residues are its own.
+
+    They hang on it, and what is inside of them keeps a bond longer than it is in the others.
+    """
+    bonds = [
+        (a, b)
+        for a, b in modeller.topology.bonds()
+        if a.residue is b.residue and a.residue.name in LIPIDS and a.residue.index >= n_solute
+    ]
+    pairs = np.array([(a.index, b.index) for a, b in bonds]).reshape(-1, 2)
+    positions = _positions(modeller)
+    vectors = np.array(modeller.topology.getPeriodicBoxVectors().value_in_unit(unit.nanometer))
+    lengths = np.linalg.norm(nearest(positions[pairs[:, 0]] - positions[pairs[:, 1]], vectors), axis=1)
+    alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, (a, b) in enumerate(bonds):
+        alike[a.residue.name, a.name, b.name].append(i)
+    caught = {
+        bonds[i][0].residue
+        for indices in alike.values()
+        for i in indices
+        if lengths[i] > LONGEST_BOND * np.median(lengths[indices])
+    }
+    if caught:
+        task.warn("lipid_removed", f"lipids taken out that the structure had grown into: {len(caught)}")
+        modeller.delete(sorted(caught, key=lambda residue: residue.index))
 
 
 def _add_seed_water(modeller: app.Modeller) -> None:

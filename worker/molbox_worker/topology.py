@@ -17,7 +17,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openmm
+from numpy.typing import NDArray
 from openmm import app
 
 from molbox_worker.names import MIRRORED
@@ -118,3 +120,10 @@ def is_common_name(name: str) -> bool:
 def is_solvent(what: str) -> bool:
     """Whether a kind of residue surrounds the molecules of interest: water, ions, lipids."""
     return what in {"water", "lipid"} or what in IONS
+
+
+def nearest(steps: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Steps between atoms of a molecule, in nm, by their nearest images in a box; shape (n, 3)."""
+    for axis in (2, 1, 0):
+        steps = steps - np.round(steps[:, axis] / vectors[axis, axis])[:, None] * vectors[axis]
+    return steps

@@ -17,7 +17,7 @@ from test_gromacs_energies import compare, needs_gmx_d
 from molbox_worker import membrane
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.summary import _kinds_of_molecules
-from molbox_worker.topology import kind
+from molbox_worker.topology import LIPIDS, kind, read_topology
 
 Builder = Callable[..., Directory]
 Simulator = Callable[..., Directory]
@@ -116,6 +116,32 @@ def test_an_atom_that_is_caught_while_a_membrane_relaxes_is_let_out(tmp_path: Pa
     with membrane._relaxation(TaskDirectory(directory.path), reported.append, 2):
         positions = relax(openmm_modeller).getPositions(asNumpy=True)._value
     assert np.linalg.norm(positions[1]) > 0.2 and reported == [0.5]
+
+
+def test_a_lipid_in_which_the_structure_has_grown_is_taken_out(helix: Directory, tmp_path: Path) -> None:
+    topology = read_topology(helix.output("topology.json"))
+    state = openmm.XmlSerializer.deserialize(helix.output("state.xml").read_text())
+    topology.setPeriodicBoxVectors(state.getPeriodicBoxVectors())
+    positions = state.getPositions(asNumpy=True)
+    lipids = [residue for residue in topology.residues() if residue.name in LIPIDS]
+    n_solute, n_residues = lipids[0].index, topology.getNumResidues()
+    directory = TaskDirectory(Directory(tmp_path / "task", task_of(BUILD)).path)
+    modeller = app.Modeller(topology, positions)
+    membrane.take_out_caught(directory, modeller, n_solute)
+    assert modeller.topology.getNumResidues() == n_residues and not directory.warnings, "all are at rest"
+
+    caught = lipids[7]
+    phosphorus = next(atom for atom in caught.atoms() if atom.element.symbol == "P")
+    first, second = next(bond for bond in topology.bonds() if phosphorus in bond)
+    away = positions[second.index] - positions[first.index]
+    # A third longer, and across the box.
+    positions[second.index] += away / 3 + state.getPeriodicBoxVectors(asNumpy=True)[1]
+    modeller = app.Modeller(topology, positions)
+    membrane.take_out_caught(directory, modeller, n_solute)
+    assert [warning.code for warning in directory.warnings] == ["lipid_removed"]
+    kept = [residue.id for residue in modeller.topology.residues() if residue.name in LIPIDS]
+    assert kept == [lipid.id for lipid in lipids if lipid is not caught]
+    assert modeller.topology.getNumResidues() == n_residues - 1
 
 
 def test_lipids_count_as_solvent_for_default_restraints(helix: Directory) -> None:

@@ -15,6 +15,7 @@ from openmm import app
 from molbox_worker.gromacs.files import Array
 from molbox_worker.gromacs.terms import Terms
 from molbox_worker.gromacs.topology import atoms_of_line
+from molbox_worker.topology import nearest
 
 # What holds two atoms close together.
 SHORT = ("bonds", "constraints", "settles", "virtual_sites2", "virtual_sites3")
@@ -68,9 +69,9 @@ class Molecules:
     def whole(self, positions: Array, box: Array, near: Array) -> Array:
         """Positions, nm, with each molecule whole, at the image whose first atom is nearest to its place in `near`."""
         out: Array = positions.copy()
-        out[self.roots] = near[self.roots] + _nearest(out[self.roots] - near[self.roots], box)
+        out[self.roots] = near[self.roots] + nearest(out[self.roots] - near[self.roots], box)
         for atoms, parents in self.levels:
-            out[atoms] = out[parents] + _nearest(out[atoms] - out[parents], box)
+            out[atoms] = out[parents] + nearest(out[atoms] - out[parents], box)
         return out
 
     def in_box(self, positions: Array, box: Array) -> Array:
@@ -106,10 +107,3 @@ def _short(terms: Terms, topology: app.Topology) -> Iterable[tuple[int, ...]]:
             yield atoms_of_line(section, atoms)
     for bond in topology.bonds():
         yield bond[0].index, bond[1].index
-
-
-def _nearest(vectors: Array, box: Array) -> Array:
-    """The shortest image of vectors that are short, nm."""
-    for axis in (2, 1, 0):
-        vectors = vectors - np.round(vectors[:, axis] / box[axis, axis])[:, None] * box[axis]
-    return vectors
