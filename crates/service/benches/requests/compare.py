@@ -143,6 +143,8 @@ class Molboxd:
     def start(self, python):
         settings = {"listen": '"127.0.0.1:0"', "margin_listen": '"127.0.0.1:0"', "worker.python": json.dumps(str(python))}
         settings |= {"worker.slots": 1, "limits.requests_per_minute": 0, "limits.open_tasks": 0}
+        # Copies of a job count as what it holds.
+        settings |= {"limits.account_bytes": 0}
         command = self.command(settings | self.settings)
         addresses = self.folder / "data/addresses.json"
         addresses.unlink(missing_ok=True)
