@@ -35,8 +35,11 @@ const LIMITS: [(&str, u64); 4] = [
     ("molboxd", 12_000_000),
 ];
 
-/// How tightly wheels are packed: what it has above 9 are rounds of zopfli.
+/// How tightly wheels are packed: what it has above 9 are rounds of zopfli, which take long on a program.
 const LEVEL: i64 = 10;
+const LEVEL_OF_SMALL: i64 = 24;
+/// Up to what a file of a wheel is small, in bytes.
+const SMALL: u64 = 100_000;
 /// What zopfli looks at at a time, in bytes, as its authors have it.
 const BLOCK: usize = 1_000_000;
 
@@ -149,7 +152,8 @@ fn pack_tightly(wheel: &Path) -> Result<()> {
     for index in 0..from.len() {
         let mut file = from.by_index(index)?;
         let options = file.options().compression_method(CompressionMethod::Deflated);
-        let options = options.compression_level(Some(LEVEL)).with_zopfli_buffer(Some(BLOCK));
+        let level = if file.size() > SMALL { LEVEL } else { LEVEL_OF_SMALL };
+        let options = options.compression_level(Some(level)).with_zopfli_buffer(Some(BLOCK));
         to.start_file(file.name()?.into_owned(), options)?;
         io::copy(&mut file, &mut to)?;
     }
