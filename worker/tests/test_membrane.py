@@ -134,8 +134,8 @@ def test_a_lipid_in_which_the_structure_has_grown_is_taken_out(helix: Directory,
     phosphorus = next(atom for atom in caught.atoms() if atom.element.symbol == "P")
     first, second = next(bond for bond in topology.bonds() if phosphorus in bond)
     away = positions[second.index] - positions[first.index]
-    # A third longer, and across the box.
-    positions[second.index] += away / 3 + state.getPeriodicBoxVectors(asNumpy=True)[1]
+    # An eighth longer, and across the box.
+    positions[second.index] += away / 8 + state.getPeriodicBoxVectors(asNumpy=True)[1]
     modeller = app.Modeller(topology, positions)
     membrane.take_out_caught(directory, modeller, n_solute)
     assert [warning.code for warning in directory.warnings] == ["lipid_removed"]
