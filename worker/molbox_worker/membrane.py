@@ -161,9 +161,9 @@ def _relaxation(task: TaskDirectory, report: Callable[[float], None], rounds: in
 
 
 def take_out_caught(task: TaskDirectory, modeller: app.Modeller, n_solute: int) -> None:
-    """Take out lipids in which the structure has grown; the first `n_solute` residues are its own.
+    """Take out lipids in which the structure has grown; its own are the first `n_solute` residues.
 
-    They hang on it, and what is inside of them keeps a bond longer than it is in the others.
+    They hang on it, by a bond that is longer than in the others.
     """
     bonds = [
         (a, b)
@@ -174,15 +174,11 @@ def take_out_caught(task: TaskDirectory, modeller: app.Modeller, n_solute: int) 
     positions = _positions(modeller)
     vectors = np.array(modeller.topology.getPeriodicBoxVectors().value_in_unit(unit.nanometer))
     lengths = np.linalg.norm(nearest(positions[pairs[:, 0]] - positions[pairs[:, 1]], vectors), axis=1)
-    alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for i, (a, b) in enumerate(bonds):
-        alike[a.residue.name, a.name, b.name].append(i)
-    caught = {
-        bonds[i][0].residue
-        for indices in alike.values()
-        for i in indices
-        if lengths[i] > STRETCHED * np.median(lengths[indices])
-    }
+    alike = defaultdict(list)
+    for (a, b), length in zip(bonds, lengths, strict=True):
+        alike[a.name, b.name].append(length)
+    most = {names: STRETCHED * np.median(found) for names, found in alike.items()}
+    caught = {a.residue for (a, b), length in zip(bonds, lengths, strict=True) if length > most[a.name, b.name]}
     if caught:
         task.warn("lipid_removed", f"lipids taken out that the structure had grown into: {len(caught)}")
         modeller.delete(sorted(caught, key=lambda residue: residue.index))
