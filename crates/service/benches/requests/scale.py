@@ -13,7 +13,6 @@ from pathlib import Path
 
 from compare import N_LISTED, ROOT, SHORT_JOB, Molboxd, ask, cpu_seconds, free_port, until
 
-
 # Rows that one transaction makes.
 COPIED = 2000
 
