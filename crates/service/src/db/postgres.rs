@@ -13,7 +13,7 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::net::IpAddr;
-use std::ops::{ControlFlow, Deref};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -680,14 +680,6 @@ struct Place {
     lines: Arc<Mutex<HashMap<i64, Arc<Line>>>>,
 }
 
-impl Deref for Place {
-    type Target = Line;
-
-    fn deref(&self) -> &Line {
-        &self.line
-    }
-}
-
 impl Drop for Place {
     fn drop(&mut self) {
         let mut lines = locked(&self.lines);
@@ -1029,7 +1021,8 @@ impl Postgres {
         change: impl FnOnce(&Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let Scope::Account(account) = scope else { return self.write_alone(scope, change).await };
-        let line = self.line(account);
+        let place = self.place(account);
+        let line = &place.line;
         let (write, mut outcome) = Write::new(change);
         line.push(write);
         let turn = tokio::select! {
@@ -1092,8 +1085,8 @@ impl Postgres {
         }
     }
 
-    /// Where the writes of an account wait.
-    fn line(&self, account: i64) -> Place {
+    /// A place where the writes of an account wait.
+    fn place(&self, account: i64) -> Place {
         let line = locked(&self.lines).entry(account).or_default().clone();
         Place { line, account, lines: self.lines.clone() }
     }

@@ -68,5 +68,5 @@ impl<C> Write<C> {
 
 /// What came of a write.
 pub(super) async fn told<T>(outcome: &mut oneshot::Receiver<Result<T>>) -> Result<T> {
-    outcome.await.map_err(|_| Error::other("the database's thread has ended"))?
+    outcome.await.map_err(|_| Error::other("what was to write it has ended"))?
 }
