@@ -33,7 +33,7 @@ ROUNDS_PER_NM = 10
 FORCE_TOLERANCE = 10.0
 MINIMIZATION_STEPS = 100
 SHORTER = 4
-# Of a bond to that of the other lipids. Modeller ends at 10 K: of all but one in a hundred it is below 1.02.
+# Of a bond to that of the other lipids. Modeller ends at 10 K: of one in a hundred it is above 1.02.
 STRETCHED = 1.1
 # Of the residues in the core; proteins in the frame of the OPM database have under 0.1.
 MAX_CHARGED = 0.25
