@@ -233,16 +233,23 @@ impl ApiError {
 
     /// A request that would have its account hold more than it may.
     pub(crate) fn over_quota(over: OverQuota) -> Self {
-        Self::content_over_quota(vec![loc("header"), loc("x-api-key")], over)
+        Self::content_over_quota(vec![loc("header"), loc("x-api-key")], over, 0)
     }
 
-    /// The same for what is sent with a link instead of a key.
-    pub(crate) fn content_over_quota(at: Vec<LocItem>, over: OverQuota) -> Self {
+    /// The same for what is sent with a link instead of a key, beside so many bytes of other uploads that are
+    /// under way.
+    pub(crate) fn content_over_quota(at: Vec<LocItem>, over: OverQuota, others: u64) -> Self {
         let held = in_bytes(over.held.into());
         let max = in_bytes(over.max.into());
+        let beside = match others {
+            0 => String::new(),
+            others => {
+                format!(" beside the {} of its other uploads under way", in_bytes(others.into()))
+            }
+        };
         let msg = format!(
             "the account holds {held} of the {max} that it may (limits.account_bytes, or a limit of its own), what its open jobs may \
-             come to write included, and this has no room; delete files, systems, jobs or analyses that it does not need, or \
+             come to write included, and this has no room{beside}; delete files, systems, jobs or analyses that it does not need, or \
              ask the operator for more"
         );
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "quota", at, msg)

@@ -1,12 +1,12 @@
 //! The margin endpoint.
 
+use std::convert::Infallible;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request as HttpRequest};
+use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::Response;
@@ -14,6 +14,7 @@ use molbox::UnknownField;
 use molbox::margin::types::MarginJobRequest;
 use molbox::workflow::types::{LocItem, ValidationError};
 use molbox_margin::{DataFormat, Error, Loc, Report, Reports, Request, Requests, Run, Store};
+use multer::Multipart;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -247,6 +248,9 @@ fn ignored_parameters(call: &Call) -> Vec<String> {
 /// So many parameters and parts that were ignored are named; a request with more has one cause.
 const MAX_IGNORED: usize = 20;
 
+/// So many parts a form may have, of which two are read.
+const MAX_PARTS: usize = 64;
+
 /// A warning about something beside the job, which is called as a field of the job is.
 fn ignored(what: &str, name: &str) -> String {
     let field = UnknownField::at::<MarginJobRequest>(vec![loc(name)]);
@@ -367,17 +371,25 @@ fn beside_the_job(call: &Call) -> Result<(), ApiError> {
 async fn form(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     beside_the_job(call)?;
     let broken = |msg: String| ApiError::invalid_body("form_invalid", Vec::new(), msg);
-    let mut request = HttpRequest::new(Body::from(mem::take(&mut call.bytes)));
-    *request.headers_mut() = call.headers.clone();
+    let media = call.header("content-type").unwrap_or_default();
+    let boundary = multer::parse_boundary(media).map_err(|e| broken(e.to_string()))?;
     // It has been read whole, within the limit of this address.
-    DefaultBodyLimit::disable().apply(&mut request);
-    let mut form =
-        Multipart::from_request(request, &()).await.map_err(|e| broken(e.body_text()))?;
+    let bytes = Bytes::from(mem::take(&mut call.bytes));
+    let body = futures::stream::once(async { Ok::<_, Infallible>(bytes) });
+    let mut form = Multipart::new(body, boundary);
     let (mut job, mut portfolio) = (Value::Object(serde_json::Map::new()), None);
     let mut warnings = Vec::new();
-    while let Some(field) = form.next_field().await.map_err(|e| broken(e.body_text()))? {
-        let name = field.name().unwrap_or_default().to_owned();
-        let bytes = field.bytes().await.map_err(|e| broken(e.body_text()))?;
+    let mut n_parts = 0;
+    while let Some(part) = form.next_field().await.map_err(|e| broken(e.to_string()))? {
+        n_parts += 1;
+        // Each takes as long as what comes behind it is large.
+        if n_parts > MAX_PARTS {
+            return Err(broken(format!(
+                "the form has more than {MAX_PARTS} parts; it takes two, job and portfolio"
+            )));
+        }
+        let name = part.name().unwrap_or_default().to_owned();
+        let bytes = part.bytes().await.map_err(|e| broken(e.to_string()))?;
         match name.as_str() {
             "job" => job = body::parse(&bytes, call.app.config.limits.body_values)?.into_serde(),
             "portfolio" => portfolio = Some(bytes.to_vec()),

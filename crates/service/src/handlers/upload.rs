@@ -1,17 +1,21 @@
 //! The target of upload links: outside of the document, for a link is opaque.
 
-use std::io;
+use std::error::Error;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Poll, ready};
 use std::time::Duration;
+use std::{fmt, io};
 
 use axum::body::{BodyDataStream, Bytes};
-use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, Stream, StreamExt};
+use multer::{Field, Multipart};
 
 use crate::accounts::link::UploadLink;
 use crate::app::App;
@@ -183,7 +187,7 @@ const REGISTERED: &str =
 const DELETED: &str = "the file has been deleted; ask for another link";
 
 fn over_quota(over: OverQuota) -> ApiError {
-    ApiError::content_over_quota(vec![loc("body")], over)
+    ApiError::content_over_quota(vec![loc("body")], over, 0)
 }
 
 /// How large an upload may be.
@@ -212,8 +216,9 @@ impl Allowance {
 
     /// That the account has no more room beside so many bytes of its other uploads under way.
     fn refusal_beside(&self, others: u64) -> ApiError {
-        let quota = self.quota.map(|quota| OverQuota { held: quota.held + others, ..quota });
-        quota.map_or_else(|| self.refusal(), over_quota)
+        let quota = self.quota.filter(|_| others > 0);
+        let refusal = |over| ApiError::content_over_quota(vec![loc("body")], over, others);
+        quota.map_or_else(|| self.refusal(), refusal)
     }
 
     fn refusal(&self) -> ApiError {
@@ -249,16 +254,41 @@ async fn check_key(app: &App, link: &UploadLink<'_>) -> Result<(), ApiError> {
     Err(ApiError::link_refused("the key or the session that asked for the link is no longer good"))
 }
 
-/// What a form may hold besides the file.
-const FORM_BYTES: usize = 1 << 20;
+/// What a form may hold before its file, but for the rest of a piece: what is not yet understood is kept,
+/// and looked through again with each piece that comes.
+const FORM_BYTES: usize = 16 << 10;
 
 /// After so many bytes it is looked again whether an upload may go on.
 const LOOK_BYTES: usize = 16 << 20;
 
 /// Why the content of an upload does not go on.
+#[derive(Debug)]
 enum Stop {
     Broken(String),
     Refused(ApiError),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(message) => f.write_str(message),
+            Self::Refused(_) => f.write_str("refused"),
+        }
+    }
+}
+
+impl Error for Stop {}
+
+impl From<multer::Error> for Stop {
+    /// The parser of forms hands on what ended the body.
+    fn from(error: multer::Error) -> Self {
+        match error {
+            multer::Error::StreamReadFailed(cause) => {
+                cause.downcast().map_or_else(|cause| Self::Broken(cause.to_string()), |stop| *stop)
+            }
+            error => Self::Broken(error.to_string()),
+        }
+    }
 }
 
 /// How long before connections are cut off an upload is ended that is under way when the service ends:
@@ -294,43 +324,114 @@ async fn send(
     }
 }
 
-/// The content of an upload, which ends when its key is no longer good, the disk or the account is full, or
-/// the service ends.
-fn while_allowed<E: std::fmt::Display>(
+/// The body of an upload, which ends when its key is no longer good, the disk is full, or the service ends.
+fn while_good<E: fmt::Display>(
     app: &App,
     link: &UploadLink<'_>,
-    allowance: &Allowance,
-    part: &mut Part,
-    content: impl Stream<Item = Result<Bytes, E>>,
+    body: impl Stream<Item = Result<Bytes, E>>,
 ) -> impl Stream<Item = Result<Bytes, Stop>> {
     let mut since = 0;
-    let (mut content, mut ending) = (Box::pin(content), Box::pin(ending(app, LAST_WORD).fuse()));
-    let content = futures::stream::poll_fn(move |context| {
+    let (mut body, mut ending) = (Box::pin(body), Box::pin(ending(app, LAST_WORD).fuse()));
+    let body = futures::stream::poll_fn(move |context| {
         if ending.as_mut().poll(context).is_ready() {
             return Poll::Ready(Some(Err(ended())));
         }
-        let next = content.as_mut().poll_next(context);
+        let next = body.as_mut().poll_next(context);
         next.map(|next| next.map(|it| it.map_err(|error| Stop::Broken(error.to_string()))))
     });
-    content.then(move |chunk| {
-        let bytes = chunk.as_ref().map_or(0, Bytes::len);
-        // Of several uploads each has its own limit, and the account one for all.
-        let grown = part.grow(bytes as u64, allowance.left());
-        since += bytes;
+    body.then(move |piece| {
+        since += piece.as_ref().map_or(0, Bytes::len);
         let is_due = since >= LOOK_BYTES;
         if is_due {
             since = 0;
         }
         async move {
-            let chunk = chunk?;
-            grown.map_err(|others| Stop::Refused(allowance.refusal_beside(others)))?;
+            let piece = piece?;
             if is_due {
                 app.check_disk().map_err(Stop::Refused)?;
                 check_key(app, link).await.map_err(Stop::Refused)?;
             }
-            Ok(chunk)
+            Ok(piece)
         }
     })
+}
+
+/// The content of an upload, which ends when the account is full: of several uploads each has its own limit,
+/// and the account one for all.
+fn within<E: Into<Stop>>(
+    allowance: &Allowance,
+    part: &mut Part,
+    content: impl Stream<Item = Result<Bytes, E>>,
+) -> impl Stream<Item = Result<Bytes, Stop>> {
+    content.map(move |piece| {
+        let piece = piece.map_err(Into::into)?;
+        let grown = part.grow(piece.len() as u64, allowance.left());
+        grown.map_err(|others| Stop::Refused(allowance.refusal_beside(others)))?;
+        Ok(piece)
+    })
+}
+
+/// The first file of a form. Its parser takes all that there is before it looks at any of it, so that
+/// until then it gets another piece only when it has looked at all that it has.
+async fn file_of<'a>(
+    body: impl Stream<Item = Result<Bytes, Stop>> + Send + 'a,
+    boundary: String,
+) -> Result<Field<'a>, Stop> {
+    let gate = Arc::new(Gate::default());
+    let mut form = Multipart::new(gate.clone().pieces(body), boundary);
+    poll_fn(|context| {
+        loop {
+            match form.poll_next_field(context) {
+                Poll::Ready(Ok(Some(field))) if field.file_name().is_none() => {}
+                Poll::Ready(Ok(Some(field))) => {
+                    gate.has_file.store(true, Ordering::Relaxed);
+                    return Poll::Ready(Ok(field));
+                }
+                Poll::Ready(Ok(None)) => {
+                    return Poll::Ready(Err(Stop::Broken("the form has no file".to_owned())));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                // The body is waited for.
+                Poll::Pending if gate.is_open.load(Ordering::Relaxed) => return Poll::Pending,
+                Poll::Pending if gate.n_bytes.load(Ordering::Relaxed) > FORM_BYTES => {
+                    let message = format!("the form has no file in its first {FORM_BYTES} bytes");
+                    return Poll::Ready(Err(Stop::Broken(message)));
+                }
+                Poll::Pending => gate.is_open.store(true, Ordering::Relaxed),
+            }
+        }
+    })
+    .await
+}
+
+/// Between the body of a form and its parser.
+#[derive(Default)]
+struct Gate {
+    /// Until the next piece.
+    is_open: AtomicBool,
+    /// From then on it is open.
+    has_file: AtomicBool,
+    n_bytes: AtomicUsize,
+}
+
+impl Gate {
+    fn pieces(
+        self: Arc<Self>,
+        body: impl Stream<Item = Result<Bytes, Stop>> + Send,
+    ) -> impl Stream<Item = Result<Bytes, Stop>> + Send {
+        let mut body = Box::pin(body);
+        futures::stream::poll_fn(move |context| {
+            if !self.is_open.load(Ordering::Relaxed) && !self.has_file.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            let piece = ready!(body.as_mut().poll_next(context));
+            if let Some(Ok(piece)) = &piece {
+                self.n_bytes.fetch_add(piece.len(), Ordering::Relaxed);
+                self.is_open.store(false, Ordering::Relaxed);
+            }
+            Poll::Ready(piece)
+        })
+    }
 }
 
 /// Writes the content of an upload to its object; its size.
@@ -340,39 +441,35 @@ async fn write(
     object: &Key,
     allowance: &Allowance,
     part: &mut Part,
-    mut request: Request,
+    request: Request,
 ) -> Result<u64, ApiError> {
     let max = allowance.bytes();
     let pace = request.extensions().get::<Pace>().cloned();
     let broken = |message: &str| Pace::error_or(pace.as_ref(), || broken(message));
     let media =
         request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let received = if media.starts_with("multipart/form-data") {
-        // The file is held against its own limit as it arrives; without this a form ends at 2 MB.
-        let limit = usize::try_from(max).unwrap_or(usize::MAX).saturating_add(FORM_BYTES);
-        DefaultBodyLimit::max(limit).apply(&mut request);
-        let mut form =
-            Multipart::from_request(request, &()).await.map_err(|e| broken(&e.body_text()))?;
-        loop {
-            let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;
-            let field = field.ok_or_else(|| broken("the form has no file"))?;
-            if field.file_name().is_some() {
-                let content = pin!(while_allowed(app, link, allowance, part, field));
-                break send(app, object, max, content).await;
-            }
+    let is_form = media.starts_with("multipart/form-data");
+    let boundary = is_form.then(|| multer::parse_boundary(media)).transpose();
+    let mut body = request.into_body().into_data_stream();
+    let received = match boundary {
+        Ok(None) => {
+            let content = while_good(app, link, &mut body);
+            send(app, object, max, pin!(within(allowance, part, content))).await
         }
-    } else {
-        let mut content = request.into_body().into_data_stream();
-        let received = {
-            let allowed = pin!(while_allowed(app, link, allowance, part, &mut content));
-            send(app, object, max, allowed).await
-        };
-        // For no more than an answer there is time when the service ends.
-        if received.is_err() && !*app.stopping.borrow() {
-            drain(content).await;
-        }
-        received
+        Ok(Some(boundary)) => match file_of(while_good(app, link, &mut body), boundary).await {
+            Ok(file) => send(app, object, max, pin!(within(allowance, part, file))).await,
+            Err(stop) => Err(ReceiveError::Content(stop)),
+        },
+        Err(error) => Err(ReceiveError::Content(error.into())),
     };
+    if received.is_err() {
+        // The account's other uploads do not wait for the answer to this one.
+        part.give_back();
+        // For no more than an answer there is time when the service ends.
+        if !*app.stopping.borrow() {
+            drain(body).await;
+        }
+    }
     received.map_err(|error| match error {
         ReceiveError::TooLarge => allowance.refusal(),
         ReceiveError::Content(Stop::Broken(message)) => broken(&message),

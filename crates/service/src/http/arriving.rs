@@ -1,6 +1,7 @@
 //! Bytes of uploads that are under way, by account: in the records it holds them when all have come.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What has arrived of the uploads of each account.
@@ -41,15 +42,21 @@ impl Part {
         self.bytes += bytes;
         Ok(())
     }
+
+    /// Leaves its room to the account's other uploads.
+    pub(crate) fn give_back(&mut self) {
+        let bytes = mem::take(&mut self.bytes);
+        let mut of_accounts = self.all.of_accounts();
+        let taken = of_accounts.remove(&self.account).unwrap_or_default();
+        if taken > bytes {
+            of_accounts.insert(self.account, taken - bytes);
+        }
+    }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let mut of_accounts = self.all.of_accounts();
-        let taken = of_accounts.remove(&self.account).unwrap_or_default();
-        if taken > self.bytes {
-            of_accounts.insert(self.account, taken - self.bytes);
-        }
+        self.give_back();
     }
 }
 

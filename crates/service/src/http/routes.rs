@@ -21,6 +21,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 use futures::FutureExt;
 use sha2::{Digest, Sha256};
+use tokio::task::block_in_place;
 use tower_http::compression::CompressionLayer;
 
 use crate::accounts::{Caller, key, session};
@@ -44,6 +45,8 @@ const API_KEY: &str = "x-api-key";
 /// Members that are given more than once are named up to so many; a request with more has one
 /// cause.
 const MAX_REPEATED: usize = 20;
+/// A body beyond this is read where no other request waits for it.
+const LARGE_BYTES: usize = 64 << 10;
 /// The interface asks for a link by GET, and it makes a file. HEAD, which is GET without its
 /// content, must make nothing.
 const MAKES: &str = "upload_url_create";
@@ -415,13 +418,16 @@ async fn prepare(
         } else if bytes.is_empty() {
             violations.push(violation("missing", vec![loc("body")], "Field required"));
         } else {
-            // What is not said to be JSON is a text, which no body of the document is.
-            value = if is_json {
-                parse(&bytes, app.config.limits.body_values)?
-            } else {
-                Json::Str(String::new())
+            let mut read = || {
+                // What is not said to be JSON is a text, which no body of the document is.
+                value = if is_json {
+                    parse(&bytes, app.config.limits.body_values)?
+                } else {
+                    Json::Str(String::new())
+                };
+                Ok::<_, ApiError>(operation.check_body(&mut value))
             };
-            let body = operation.check_body(&mut value);
+            let body = if bytes.len() > LARGE_BYTES { block_in_place(read) } else { read() }?;
             if body.is_readable && violations.is_empty() {
                 outside = body.violations;
             } else {

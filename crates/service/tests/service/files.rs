@@ -1,5 +1,6 @@
 //! Files: links, uploads, registration, downloads, listings.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
@@ -182,6 +183,52 @@ async fn a_form_takes_a_file_up_to_the_limit_of_files() {
             .body(form);
         assert_eq!(sent.send().await.unwrap().status(), status);
     }
+}
+
+/// Bytes as a body that comes in pieces.
+fn in_pieces(bytes: &[u8], size: usize) -> reqwest::Body {
+    let pieces: Vec<_> =
+        bytes.chunks(size).map(|piece| Ok::<_, Infallible>(piece.to_vec())).collect();
+    reqwest::Body::wrap_stream(futures::stream::iter(pieces))
+}
+
+#[tokio::test]
+async fn a_form_comes_to_its_file_soon_or_is_refused() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let http = reqwest::Client::new();
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let send = async |body: reqwest::Body| {
+        let media = "multipart/form-data; boundary=x";
+        let sent = http.post(&link.upload_url).header("content-type", media).body(body);
+        let answer = sent.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    for start in [
+        "",
+        "--x\r\ncontent-disposition: form-data; name=\"",
+        "--x\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\n",
+    ] {
+        let endless = format!("{start}{}", "A".repeat(4 << 20));
+        let (status, body) = send(in_pieces(endless.as_bytes(), 1000)).await;
+        assert_eq!(status, 422, "{start:?}: {body}");
+        assert!(
+            body.contains("the form has no file in its first 16384 bytes"),
+            "{start:?}: {body}"
+        );
+    }
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    let mut form = b"--x\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\n".to_vec();
+    form.extend_from_slice(&[b'A'; 10_000]);
+    form.extend_from_slice(
+        b"\r\n--x\r\ncontent-disposition: form-data; name=f; filename=f\r\n\r\n",
+    );
+    form.extend_from_slice(&content);
+    form.extend_from_slice(b"\r\n--x--\r\n");
+    assert_eq!(send(in_pieces(&form, 7)).await.0, 200);
+    let file =
+        molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap();
+    assert_eq!(content_of(&molbox, &file).await, content);
 }
 
 #[tokio::test]
@@ -838,7 +885,7 @@ impl SlowUpload {
 
     /// Sends more, until the service has put away what it had; the status, at the end.
     pub(crate) async fn breaks_off(self, service: &Service, more: &[u8]) -> u16 {
-        self.content.unbounded_send(Ok(more.to_vec())).unwrap();
+        self.send(more);
         let partial = service.data.join("partial");
         wait_for("the service takes no more", || {
             fs::read_dir(&partial).unwrap().next().is_none().then_some(())
@@ -847,9 +894,14 @@ impl SlowUpload {
         self.answer.await.unwrap().unwrap().status().as_u16()
     }
 
+    /// Sends more.
+    pub(crate) fn send(&self, more: &[u8]) {
+        self.content.unbounded_send(Ok(more.to_vec())).unwrap();
+    }
+
     /// Sends the rest; the status.
     pub(crate) async fn finish(self, rest: &[u8]) -> u16 {
-        self.content.unbounded_send(Ok(rest.to_vec())).unwrap();
+        self.send(rest);
         drop(self.content);
         self.answer.await.unwrap().unwrap().status().as_u16()
     }

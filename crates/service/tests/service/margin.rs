@@ -557,6 +557,30 @@ async fn a_form_takes_a_portfolio_as_large_as_any_other_body() {
 }
 
 #[tokio::test]
+async fn a_form_of_many_parts_is_refused_before_they_are_read() {
+    let (service, key) = serve("sample");
+    let part = "--x\r\ncontent-disposition: form-data; name=a\r\n\r\n\r\n";
+    let portfolio = "--x\r\ncontent-disposition: form-data; name=portfolio\r\n\r\n\
+                     ticker,type,quantity\nXEQ1,long,1\r\n--x--\r\n";
+    for (n_others, status) in [(63, 200), (64, 422), (100_000, 422)] {
+        let form = format!("{}{portfolio}", part.repeat(n_others));
+        let sent = post(&service, &key, "csv")
+            .header(CONTENT_TYPE, "multipart/form-data; boundary=x")
+            .body(form);
+        let answer = sent.send().await.unwrap();
+        assert_eq!(answer.status(), status, "{n_others}");
+        if status == 422 {
+            let error: Value = answer.json().await.unwrap();
+            let message = error["detail"][0]["msg"].as_str().unwrap();
+            assert!(
+                message.contains("more than 64 parts; it takes two, job and portfolio"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_request_gets_the_first_answer_whatever_happened_to_the_data() {
     let (mut service, key) = serve("sample");
     let ask = |service: &Service, job: Value| {

@@ -119,11 +119,34 @@ async fn uploads_under_way_are_held_against_what_their_account_may_hold() {
     let (status, body) = send(&molbox).await;
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, body["detail"][0]["type"].as_str()), (422, Some("quota")), "{body}");
+    let message = body["detail"][0]["msg"].as_str().unwrap();
+    assert!(
+        message.contains("no room beside the 600.0 kB of its other uploads under way"),
+        "{message}"
+    );
     assert_eq!(held(&service, "ada"), 0);
     assert_eq!(send(&service.client("bob")).await.0, 200, "another account has its own");
     assert_eq!(first.finish(&content[300_000..]).await, 200);
     assert_eq!(second.finish(&content[300_001..]).await, 200);
     assert_eq!(send(&molbox).await.0, 200, "what is under way no more is given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_refused_leaves_its_room_to_the_others_at_once() {
+    let service = Service::start_with(&["limits.account_bytes=1000000"]);
+    let molbox = service.client("ada");
+    let link = async || {
+        molbox.upload_url_create().filetype("pdb").send().await.unwrap().upload_url.clone()
+    };
+    let kept = SlowUpload::begin(&service, &link().await, &[b' '; 400_000]);
+    let refused = SlowUpload::begin(&service, &link().await, &[b'\n'; 500_000]);
+    refused.send(&[b'\n'; 200_000]);
+    wait_for("one of two is written on", || {
+        (fs::read_dir(service.data.join("partial")).unwrap().count() == 1).then_some(())
+    });
+    // It goes on sending meanwhile.
+    assert_eq!(kept.finish(&[b' '; 500_000]).await, 200);
+    assert_eq!(refused.finish(&[]).await, 422);
 }
 
 #[tokio::test]
