@@ -162,12 +162,13 @@ impl Call {
         }
     }
 
-    /// Notes in the audit log that something is downloaded, once a minute for those who take it in
-    /// pieces. On a disk without room for that it is downloaded all the same.
+    /// Notes in the audit log that something is downloaded, each operation once a minute for those who
+    /// take it in pieces. On a disk without room for that it is downloaded all the same.
     pub(crate) async fn note_download(&self, id: &str) {
         let deed = self.deed();
         let who = format!(
-            "{id} {} {}",
+            "{} {id} {} {}",
+            deed.action,
             deed.key.as_deref().unwrap_or_default(),
             deed.address.as_deref().unwrap_or_default()
         );

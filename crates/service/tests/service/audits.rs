@@ -31,7 +31,11 @@ async fn what_is_made_changed_downloaded_and_deleted_is_noted_and_nothing_secret
     http.put(&link.upload_url).body(atom(1.0)).send().await.unwrap();
     let file = link.file_id.as_str();
     molbox.file_register().body_map(|f| f.file_id(file).name("one")).send().await.unwrap();
-    // In pieces, and looked at.
+    // An excerpt, then the whole in pieces, and looked at.
+    let excerpt = http
+        .get(format!("{}/retrieve/file/{file}/structure?mask=@CA", service.base_url))
+        .header("x-api-key", &key);
+    assert_eq!(excerpt.send().await.unwrap().status(), 200);
     for range in ["bytes=0-9", "bytes=10-19", "bytes=20-"] {
         let part = http
             .get(format!("{}/retrieve/file/{file}", service.base_url))
@@ -72,6 +76,7 @@ async fn what_is_made_changed_downloaded_and_deleted_is_noted_and_nothing_secret
         ("upload_url_create", file),
         ("upload", file),
         ("file_register", file),
+        ("file_structure", file),
         ("file_download", file),
         ("system_submit", system),
         ("system_cancel", system),
