@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-use axum::http::{Extensions, HeaderMap};
+use axum::http::{Extensions, HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
 /// The other end of a connection.
@@ -18,11 +18,13 @@ impl Peer {
         if !is_proxy(client, proxies) {
             return client;
         }
-        let lists =
-            headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-        let named: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
-        for name in named.iter().rev() {
-            let Some(address) = address_of(name) else { break };
+        let lists = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
+        let names = lists.flat_map(|list| list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
+        // Empty members of a list say nothing. Any other that is no address ends it: before that
+        // are words of the client.
+        let named: Vec<&[u8]> = names.filter(|name| !name.is_empty()).collect();
+        for name in named.into_iter().rev() {
+            let Some(address) = str::from_utf8(name).ok().and_then(address_of) else { break };
             client = address.to_canonical();
             if !is_proxy(client, proxies) {
                 break;
@@ -90,9 +92,14 @@ mod tests {
     use super::*;
 
     fn client(peer: &str, forwarded: &[&str]) -> String {
+        let forwarded: Vec<&[u8]> = forwarded.iter().map(|list| list.as_bytes()).collect();
+        client_of_bytes(peer, &forwarded)
+    }
+
+    fn client_of_bytes(peer: &str, forwarded: &[&[u8]]) -> String {
         let mut headers = HeaderMap::new();
         for list in forwarded {
-            headers.append("x-forwarded-for", list.parse().unwrap());
+            headers.append("x-forwarded-for", HeaderValue::from_bytes(list).unwrap());
         }
         let proxies = ["127.0.0.0/8", "10.0.0.0/8"].map(|proxy| proxy.parse().unwrap());
         Peer(peer.parse().unwrap()).client(&headers, &proxies).to_string()
@@ -111,6 +118,15 @@ mod tests {
         assert_eq!(client("127.0.0.1", &["1.1.1.1", "198.51.100.7, 10.1.2.3"]), "198.51.100.7");
         assert_eq!(client("127.0.0.1", &["198.51.100.7, unknown"]), "127.0.0.1");
         assert_eq!(client("::ffff:127.0.0.1", &["2001:db8::1"]), "2001:db8::1");
+    }
+
+    #[test]
+    fn what_a_client_sends_ahead_does_not_hide_what_the_proxy_has_added() {
+        let seen = |forwarded: &[&[u8]]| client_of_bytes("127.0.0.1", forwarded);
+        assert_eq!(seen(&[b"\xe9, 198.51.100.8"]), "198.51.100.8");
+        assert_eq!(seen(&[b"6.6.6.6", b"\xe9, 198.51.100.8"]), "198.51.100.8");
+        assert_eq!(seen(&[b"6.6.6.6, \xe9, 10.1.2.3"]), "10.1.2.3", "what is before is unknown");
+        assert_eq!(seen(&[b"6.6.6.6", b"198.51.100.9, ", b" , "]), "198.51.100.9");
     }
 
     #[test]
