@@ -13,6 +13,8 @@ const ATMOSPHERES: [(f64, &str); 4] =
 const SHARE_OFF: f64 = 0.005;
 /// In fs, a tenth of the usual one: bonds to hydrogen are rigid, so that nothing moves faster.
 const MIN_TIMESTEP_FS: f64 = 0.2;
+/// In 1/ps: beyond it, bonds are damped as they vibrate.
+const MAX_FRICTION_PER_PS: f64 = 100.0;
 
 /// What hardly anybody means of a job, by its field. The service runs it as it is, and warns.
 ///
@@ -64,10 +66,16 @@ fn of_pressure(bar: f64) -> Option<String> {
 }
 
 fn of_friction(per_ps: f64) -> Option<String> {
-    (per_ps == 0.0).then(|| {
-        "without friction there is no thermostat: stages of NVT and NPT do not hold the \
-         temperature; 1 ps⁻¹ is usual"
-            .to_owned()
+    if per_ps == 0.0 {
+        let message = "without friction there is no thermostat: stages of NVT and NPT do not hold \
+                       the temperature; 1 ps⁻¹ is usual";
+        return Some(message.to_owned());
+    }
+    (per_ps > MAX_FRICTION_PER_PS).then(|| {
+        format!(
+            "{per_ps} ps⁻¹ is more than {MAX_FRICTION_PER_PS} ps⁻¹, and keeps atoms from moving far; \
+             OpenMM's log then has a temperature that is too high; 1 ps⁻¹ is usual"
+        )
     })
 }
 
@@ -135,5 +143,7 @@ mod tests {
         assert!(told.ends_with("; did you mean 2 fs (0.002 ps)?"), "{told}");
         assert!(of_timestep(1e-6).unwrap().ends_with("2 fs"));
         assert!(of_friction(0.0).unwrap().contains("no thermostat"));
+        assert_eq!(of_friction(100.0), None);
+        assert!(of_friction(1e4).unwrap().starts_with("10000 ps⁻¹ is more than 100 ps⁻¹"));
     }
 }
