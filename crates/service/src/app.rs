@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use molbox::Finite;
 use molbox::workflow::types::{self, QueuePlace};
@@ -483,14 +483,25 @@ pub(crate) fn set_installation(data: &Path, name: &str) -> Result<()> {
 
 /// The secret of this data folder, made the first time; only its owner may read it.
 fn secret(path: &Path) -> Result<[u8; 32]> {
+    if let Some(known) = known_secret(path)? {
+        return Ok(known);
+    }
+    let bytes = random::bytes();
+    // At once: half a secret would keep the service from starting.
+    files::write(path, &bytes).with_context(|| format!("write {}", path.display()))?;
+    Ok(bytes)
+}
+
+/// The same, where it has been made.
+pub(crate) fn known_secret(path: &Path) -> Result<Option<[u8; 32]>> {
     match fs::read(path) {
-        Ok(bytes) => bytes.try_into().map_err(|_| anyhow::anyhow!("{} is damaged", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let bytes = random::bytes();
-            // At once: half a secret would keep the service from starting.
-            files::write(path, &bytes).with_context(|| format!("write {}", path.display()))?;
-            Ok(bytes)
-        }
+        Ok(bytes) => match <[u8; 32]>::try_from(bytes) {
+            Ok(secret) => Ok(Some(secret)),
+            Err(bytes) => {
+                bail!("{} is damaged: it has {} bytes, not 32", path.display(), bytes.len())
+            }
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
     }
 }

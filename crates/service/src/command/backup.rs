@@ -14,40 +14,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::app::installation;
 use crate::command::check::{self, Report};
+use crate::command::marker::{MARKER, Marker, Owner, SECRET};
 use crate::config::Config;
 use crate::db::{Whole, snapshot};
-use crate::files;
 use crate::folder::{self, DATABASE};
 use crate::objects::bundle::Layout;
 use crate::objects::{Key, Objects, Stats};
 use crate::runner::left::LOG;
 
-/// What a backup says of itself; without it a folder is none.
-const MARKER: &str = "backup.json";
 /// The database that a backup is to have, until it has all of its content.
 const NEXT: &str = "molbox.sqlite.next";
 /// Results that replace others under the same key, until the database does.
 const STAGED: &str = "staged";
-/// The rest of a data folder that cannot be made anew.
-const SECRET: &str = "secret";
+/// The rest of a data folder that cannot be made anew, with the secret.
 const MARKET: &str = "market";
 const NEXT_MARKET: &str = "market.next";
 /// Rounds after which a service deletes faster than it can be followed. The second is short
 /// already.
 const MAX_ROUNDS: usize = 100;
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Marker {
-    molboxd: String,
-    /// When the database was copied, RFC 3339.
-    at: String,
-    /// Whether database and content belong together.
-    is_whole: bool,
-}
 
 /// What a backup copied.
 #[derive(Debug, Default)]
@@ -69,6 +56,13 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
         );
     }
     let live = Whole::open(data)?;
+    let owner = Owner::of(data)?.with_context(|| {
+        format!(
+            "there is no {SECRET} in {}, where no service has run yet: start one, or name the data \
+             folder that is meant",
+            data.display()
+        )
+    })?;
     folder::make(to)?;
     let inner = to.canonicalize()?;
     let outer = data.canonicalize()?;
@@ -79,18 +73,17 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
             data.display()
         );
     }
-    let is_first = !to.join(MARKER).exists();
-    if is_first && fs::read_dir(to)?.next().is_some() {
+    if !to.join(MARKER).exists() && fs::read_dir(to)?.next().is_some() {
         bail!("{} is not empty and holds no backup; name a new folder", to.display());
     }
     let _lock = folder::lock(to)?;
-    let mut marker = Marker {
-        molboxd: env!("CARGO_PKG_VERSION").to_owned(),
-        at: now.to_string(),
-        is_whole: false,
-    };
-    if is_first {
-        write_marker(to, &marker)?;
+    let earlier = Marker::read(to)?;
+    if let Some(earlier) = &earlier {
+        earlier.check_replaceable(to, &owner)?;
+    }
+    let mut marker = Marker::new(owner, now);
+    if earlier.is_none() {
+        marker.write(to)?;
     }
     let mut run = Run::new(config, to)?;
     let whole = run.until_complete(&live)?;
@@ -98,7 +91,7 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
     sync(to)?;
 
     // From here on the earlier backup is no more.
-    write_marker(to, &marker)?;
+    marker.write(to)?;
     run.put_in_place()?;
     for suffix in ["-wal", "-shm"] {
         remove_file(&to.join(format!("{DATABASE}{suffix}")))?;
@@ -106,7 +99,7 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
     fs::rename(to.join(NEXT), to.join(DATABASE))?;
     sync(to)?;
     marker.is_whole = true;
-    write_marker(to, &marker)?;
+    marker.write(to)?;
     let known = whole.known_objects()?;
     for object in run.target.all()?.into_iter().filter(|object| !known.contains(object.as_str())) {
         run.target.remove(&object)?;
@@ -319,11 +312,8 @@ impl<'a> Run<'a> {
 /// Puts a backup into a new data folder, and reads all of it there.
 pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
     let data = &config.data;
-    let marker = from.join(MARKER);
-    let text = fs::read(&marker)
-        .with_context(|| format!("{} holds no backup: read {MARKER}", from.display()))?;
-    let marker: Marker =
-        serde_json::from_slice(&text).with_context(|| format!("read {}", marker.display()))?;
+    let marker = Marker::read(from)?
+        .with_context(|| format!("{} holds no backup: it has no {MARKER}", from.display()))?;
     if !marker.is_whole {
         bail!("the backup in {} was cut off; take it again, or restore another", from.display());
     }
@@ -371,12 +361,6 @@ fn copy_objects(
         copied.objects += 1;
     }
     Ok(())
-}
-
-fn write_marker(to: &Path, marker: &Marker) -> Result<()> {
-    let path = to.join(MARKER);
-    files::write(&path, &serde_json::to_vec_pretty(marker)?)
-        .with_context(|| format!("write {}", path.display()))
 }
 
 /// Makes all that was written below a folder durable: the whole file system, which takes less than

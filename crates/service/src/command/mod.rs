@@ -5,6 +5,7 @@ mod check;
 mod deed;
 mod list;
 mod listed;
+mod marker;
 mod moving;
 mod options;
 mod queue;

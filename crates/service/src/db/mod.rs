@@ -66,7 +66,7 @@ pub(crate) use task::{Allowance, Deletion, Extended, Listed, Reads, Unqueued, Wa
 pub(crate) use tenure::{Noted, Step, Tenure};
 pub(crate) use transfer::{refuse as refuse_transfer, transfer, transferred};
 pub(crate) use webhook::Delivery;
-pub(crate) use whole::{Content, Whole, snapshot};
+pub(crate) use whole::{Content, Whole, is_used, snapshot};
 
 use postgres::Postgres;
 use scope::Scope;

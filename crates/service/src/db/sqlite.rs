@@ -335,6 +335,12 @@ impl Read {
         Ok(lines)
     }
 
+    /// Whether it is written with a log beside it.
+    pub(super) fn has_log(&self) -> Result<bool> {
+        let mode: String = self.0.query_row("pragma journal_mode", (), |row| row.get(0))?;
+        Ok(mode == "wal")
+    }
+
     /// Copies it, as it is at one moment, to a new file. Whoever writes is not kept from it.
     pub(super) fn copy(&self, to: &Path) -> Result<()> {
         let mut copy = Connection::open(to)?;

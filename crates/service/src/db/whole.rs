@@ -33,6 +33,15 @@ pub(crate) fn snapshot(data: &Path, to: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("copy the database to {}", to.display()))
 }
 
+/// Whether a service or a command has opened the database of a data folder, as who may write there,
+/// since it was copied to its place: from then on it has a log beside it.
+pub(crate) fn is_used(data: &Path) -> anyhow::Result<bool> {
+    let path = data.join(DATABASE);
+    Read::open(&path)
+        .and_then(|copy| copy.has_log())
+        .with_context(|| format!("read {}", path.display()))
+}
+
 /// A registered file and what its content has to be.
 pub(crate) struct Content {
     pub(crate) id: String,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::StreamExt;
 use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams, SystemRecord};
+use serde_json::json;
 
 use crate::common::{Service, example};
 use crate::work::{archive, water};
@@ -170,6 +171,56 @@ async fn a_task_between_its_old_results_and_its_new_ones_is_no_part_of_a_whole_b
     service.command(&["backup", to.to_str().unwrap()]);
 }
 
+/// Has a backup say of itself what molboxd 0.1 had them say.
+fn mark_as_before(backup: &Path, is_whole: bool) {
+    let marker = json!({"molboxd": "0.1.0", "at": "2026-01-31T12:00:00Z", "is_whole": is_whole});
+    fs::write(backup.join("backup.json"), marker.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn what_would_be_lost_by_a_backup_is_not_replaced() {
+    let service = Service::start_with(&["worker.python=\"/bin/false\""]);
+    service.client("ada").upload(example("1vii.pdb")).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    let path = to.to_str().unwrap();
+    service.command(&["backup", path]);
+
+    // As where the disk with the data is not mounted when a backup is due.
+    let new = folder.path().join("new");
+    molboxd(&new, &["account", "create", "ada"]);
+    let (succeeded, said) = molboxd(&new, &["backup", path]);
+    assert!(!succeeded && said.contains("where no service has run yet"), "{said}");
+    let other = Service::start_with(&["worker.python=\"/bin/false\""]);
+    let refused = |why: &str| {
+        let said = other.failing_command(&["backup", path]);
+        assert!(said.contains(why) && said.contains("name another folder"), "{said}");
+        let (_, checked) = molboxd(&to, &["check"]);
+        assert!(checked.ends_with("1 file, 0 tasks: 0 damaged, 0 orphans\n"), "{checked}");
+    };
+    refused("has the backup of another installation");
+    mark_as_before(&to, true);
+    refused("has the backup of another installation");
+    service.command(&["backup", path]);
+    refused("has the backup of another installation");
+
+    // What was restored is the same installation.
+    let restored = folder.path().join("restored");
+    assert!(molboxd(&restored, &["restore", path]).0);
+    let (succeeded, said) = molboxd(&restored, &["backup", path]);
+    assert!(succeeded, "{said}");
+
+    molboxd(&to, &["account", "create", "bob"]);
+    for is_marked in [true, false] {
+        if !is_marked {
+            mark_as_before(&to, true);
+        }
+        let said = service.failing_command(&["backup", path]);
+        assert!(said.contains("as its data folder since the backup there was made"), "{said}");
+    }
+    assert!(molboxd(&to, &["account", "list"]).1.contains("bob"));
+}
+
 #[test]
 fn a_backup_that_is_cut_off_leaves_the_market_data_of_the_one_before() {
     let service = Service::start_with(&["worker.python=\"/bin/false\""]);
@@ -228,8 +279,7 @@ async fn what_is_no_backup_or_no_new_folder_is_refused() {
     );
 
     // One that was cut off between content and database.
-    let marker = fs::read_to_string(to.join("backup.json")).unwrap();
-    fs::write(to.join("backup.json"), marker.replace("true", "false")).unwrap();
+    mark_as_before(&to, false);
     let (succeeded, said) = molboxd(&folder.path().join("new"), &["restore", path]);
     assert!(!succeeded && said.contains("was cut off; take it again"), "{said}");
     service.command(&["backup", path]);
