@@ -312,11 +312,13 @@ impl<'a> Run<'a> {
 /// Puts a backup into a new data folder, and reads all of it there.
 pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
     let data = &config.data;
+    let _held = folder::lock_to_read(from)?;
     let marker = Marker::read(from)?
         .with_context(|| format!("{} holds no backup: it has no {MARKER}", from.display()))?;
     if !marker.is_whole {
         bail!("the backup in {} was cut off; take it again, or restore another", from.display());
     }
+    marker.check_unused(from)?;
     let whole = Whole::open(from)?;
     folder::make(data)?;
     let _lock = folder::lock(data)?;

@@ -15,6 +15,7 @@ use crate::db::is_used;
 use crate::files;
 use crate::folder::DATABASE;
 use crate::hex::hex;
+use crate::shown::quoted;
 
 /// Without it a folder is no backup.
 pub(super) const MARKER: &str = "backup.json";
@@ -88,11 +89,30 @@ impl Marker {
             bail!("{place} has the backup of another installation, of {at}: {remedy}");
         }
         if folder.join(DATABASE).exists() && is_used(folder)? {
+            bail!("{}, and what it wrote would be lost: {remedy}", self.used(folder));
+        }
+        Ok(())
+    }
+
+    /// Refuses to restore from a folder in which there is more than what was backed up.
+    pub(super) fn check_unused(&self, folder: &Path) -> Result<()> {
+        if is_used(folder)? {
             bail!(
-                "a service or a command has used {place} as its data folder since the backup there was \
-                 made, {at}, and what it wrote would be lost: {remedy}"
+                "{}: make a backup of what is there by `molboxd --data {} backup FOLDER`, and \
+                 restore that",
+                self.used(folder),
+                quoted(&folder.to_string_lossy())
             );
         }
         Ok(())
+    }
+
+    fn used(&self, folder: &Path) -> String {
+        format!(
+            "a service or a command has used {} as its data folder since the backup there was made, \
+             {}",
+            folder.display(),
+            self.at
+        )
     }
 }

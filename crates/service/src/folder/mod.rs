@@ -101,10 +101,27 @@ pub(crate) fn lock(data: &Path) -> Result<fs::File> {
     // A link would lead to a file of somebody else's.
     options.create(true).write(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
     let file = options.open(&path).with_context(|| format!("write {}", path.display()))?;
+    hold(data, &path, || file.try_lock())?;
+    Ok(file)
+}
+
+/// Keeps services from a folder that is only read, as long as the file is open; none where no service
+/// has been. Nothing is written there: a backup may lie on a disk that is mounted to be read.
+pub(crate) fn lock_to_read(data: &Path) -> Result<Option<fs::File>> {
+    let path = data.join("lock");
+    let file = match fs::File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.with_context(|| format!("open {}", path.display()))?,
+    };
+    hold(data, &path, || file.try_lock_shared())?;
+    Ok(Some(file))
+}
+
+fn hold(data: &Path, path: &Path, try_lock: impl Fn() -> Result<(), TryLockError>) -> Result<()> {
     let start = Instant::now();
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
+        match try_lock() {
+            Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if start.elapsed() < RELEASE => thread::sleep(RETRY),
             Err(TryLockError::WouldBlock) => {
                 bail!("another molboxd serves {}", data.display())

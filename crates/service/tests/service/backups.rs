@@ -221,6 +221,34 @@ async fn what_would_be_lost_by_a_backup_is_not_replaced() {
     assert!(molboxd(&to, &["account", "list"]).1.contains("bob"));
 }
 
+#[tokio::test]
+async fn what_was_written_in_a_backup_since_is_not_lost_by_a_restore() {
+    let mut service = Service::start_with(&["worker.python=\"/bin/false\""]);
+    let key = service.key("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let [to, again, restored] = ["backup", "again", "restored"].map(|it| folder.path().join(it));
+    service.command(&["backup", to.to_str().unwrap()]);
+    service.kill();
+
+    // A key is revoked in the backup, whose service is killed: that is in the log of the database.
+    let mut used = Service::start_in(&to, &["worker.python=\"/bin/false\""]);
+    let id = used.client_with(&key).account_view().send().await.unwrap().key_id.clone();
+    used.command(&["key", "revoke", &id]);
+    let (succeeded, said) = molboxd(&restored, &["restore", to.to_str().unwrap()]);
+    assert!(!succeeded && said.contains("another molboxd serves"), "{said}");
+    used.kill();
+    let (succeeded, said) = molboxd(&restored, &["restore", to.to_str().unwrap()]);
+    assert!(!succeeded && said.contains("as its data folder since the backup"), "{said}");
+    assert!(!restored.exists());
+
+    // By what is said to help.
+    assert!(said.contains(&format!("--data {} backup", to.display())), "{said}");
+    assert!(molboxd(&to, &["backup", again.to_str().unwrap()]).0);
+    assert!(molboxd(&restored, &["restore", again.to_str().unwrap()]).0);
+    let restored = Service::start_in(&restored, &["worker.python=\"/bin/false\""]);
+    restored.client_with(&key).file_list().send().await.unwrap_err();
+}
+
 #[test]
 fn a_backup_that_is_cut_off_leaves_the_market_data_of_the_one_before() {
     let service = Service::start_with(&["worker.python=\"/bin/false\""]);
