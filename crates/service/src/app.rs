@@ -506,6 +506,13 @@ pub(crate) fn known_secret(path: &Path) -> Result<Option<[u8; 32]>> {
     }
 }
 
+/// What is wrong with what a data folder has made once and depends on, as far as it has been made.
+pub(crate) fn check_secrets(data: &Path) -> Vec<String> {
+    let names = ["secret", "installation", "server"];
+    let found = names.iter().filter_map(|name| known_secret(&data.join(name)).err());
+    found.map(|error| format!("{error:#}")).collect()
+}
+
 /// The base address that was configured, or else the one that is listened at.
 fn reached(configured: &str, listened: String) -> String {
     match configured.trim_end_matches('/') {

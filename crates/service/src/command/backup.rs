@@ -98,7 +98,7 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
     }
     fs::rename(to.join(NEXT), to.join(DATABASE))?;
     sync(to)?;
-    marker.is_whole = true;
+    marker.complete(to, &[DATABASE, SECRET, MARKET])?;
     marker.write(to)?;
     let known = whole.known_objects()?;
     for object in run.target.all()?.into_iter().filter(|object| !known.contains(object.as_str())) {
@@ -349,7 +349,9 @@ pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
     // Last: with it the folder is a service's.
     fs::rename(partial, data.join(DATABASE))?;
     sync(data)?;
-    check::check(config)
+    let mut report = check::check(config)?;
+    report.add_beside(marker.problems(data));
+    Ok(report)
 }
 
 fn copy_objects(

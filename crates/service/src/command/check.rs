@@ -1,13 +1,16 @@
 //! `molboxd check`: reads everything that is stored, and compares it with what the database says.
 
 use std::io;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use crate::app::check_secrets;
+use crate::command::marker::Marker;
 use crate::config::Config;
-use crate::db::{Content, Whole};
+use crate::db::{Content, Whole, is_used};
 use crate::folder::failure::is_damage;
 use crate::hex::hex;
 use crate::objects::bundle::{HashWriter, Layout};
@@ -44,6 +47,8 @@ pub(crate) enum Kind {
     Task,
     /// What an account holds is not what is counted.
     Account,
+    /// What lies in the data folder beside database and objects.
+    Beside,
     /// An object that no record refers to: it takes room, and is no loss.
     Orphan,
 }
@@ -52,6 +57,13 @@ impl Report {
     /// Whether something that was stored is not what it was.
     pub(crate) fn is_damaged(&self) -> bool {
         self.findings.iter().any(|finding| finding.kind != Kind::Orphan)
+    }
+
+    /// Adds what is wrong with what lies in the data folder beside database and objects.
+    pub(super) fn add_beside(&mut self, problems: Vec<String>) {
+        for problem in problems {
+            self.add(Kind::Beside, None, None, problem);
+        }
     }
 
     fn add(
@@ -81,6 +93,7 @@ pub(crate) fn check(config: &Config) -> Result<Report> {
 }
 
 fn read_all(config: &Config, report: &mut Report) -> Result<()> {
+    report.add_beside(beside(&config.data)?);
     let objects = Objects::to_read(config)?;
     // First, so that whatever a service makes from now on is no orphan.
     let stored = objects.all().context("list the objects")?;
@@ -122,6 +135,16 @@ fn read_all(config: &Config, report: &mut Report) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is wrong with what lies beside objects: in a backup, as long as no service has used it as its
+/// data folder, the database is among it.
+fn beside(data: &Path) -> Result<Vec<String>> {
+    Ok(match Marker::read(data) {
+        Ok(Some(marker)) if marker.has_digests() && !is_used(data)? => marker.problems(data),
+        Ok(_) => check_secrets(data),
+        Err(error) => vec![format!("{error:#}")],
+    })
 }
 
 /// Compares what is counted for accounts with what is there.

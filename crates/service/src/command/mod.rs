@@ -586,7 +586,7 @@ fn show(report: &Report) -> u8 {
         let what = match finding.kind {
             Kind::Orphan => "orphan",
             Kind::Database => "damaged database",
-            Kind::File | Kind::Task => "damaged",
+            Kind::File | Kind::Task | Kind::Beside => "damaged",
             Kind::Account => "miscounted account",
         };
         let parts = [Some(what), finding.id.as_deref(), finding.object.as_deref()];

@@ -249,6 +249,63 @@ async fn what_was_written_in_a_backup_since_is_not_lost_by_a_restore() {
     restored.client_with(&key).file_list().send().await.unwrap_err();
 }
 
+/// What a damage makes of the content of a file.
+type Damage<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
+
+#[tokio::test]
+async fn whatever_is_damaged_in_a_backup_is_found() {
+    let service = Service::start_with(&["worker.python=\"/bin/false\""]);
+    service.client("ada").upload(example("1vii.pdb")).name("a name").await.unwrap();
+    service.command(&["market", "sample"]);
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    let path = to.to_str().unwrap();
+    service.command(&["backup", path]);
+
+    let flip = |content: &[u8], at: usize| {
+        let mut content = content.to_vec();
+        content[at] ^= 1;
+        content
+    };
+    let place_of = |content: &[u8], text: &[u8]| {
+        content.windows(text.len()).position(|found| found == text).unwrap()
+    };
+    let damages: [(&str, Damage<'_>); 7] = [
+        ("secret", &|it| it[..31].to_vec()),
+        ("secret", &|it| flip(it, 7)),
+        ("market/prices.csv", &|it| it[..it.len() / 2].to_vec()),
+        ("market/prices.csv", &|it| flip(it, it.len() - 3)),
+        ("molbox.sqlite", &|it| flip(it, place_of(it, b"a name"))),
+        ("backup.json", &|it| flip(it, place_of(it, b"\"at\": \"20") + 10)),
+        ("backup.json", &|it| flip(it, place_of(it, b"\"files\"") + 3)),
+    ];
+    for (index, (name, damage)) in damages.into_iter().enumerate() {
+        let whole = fs::read(to.join(name)).unwrap();
+        fs::write(to.join(name), damage(&whole)).unwrap();
+        let restored = folder.path().join(index.to_string());
+        for (data, arguments) in [(&to, &["check"][..]), (&restored, &["restore", path])] {
+            let (succeeded, said) = molboxd(data, arguments);
+            assert!(!succeeded && said.contains(name), "{index}, {arguments:?}: {said}");
+        }
+        if ["molbox.sqlite", "backup.json"].contains(&name) {
+            let said = service.failing_command(&["backup", path]);
+            assert!(said.contains("damaged") && said.contains("another folder"), "{said}");
+        }
+        fs::write(to.join(name), whole).unwrap();
+    }
+    assert!(molboxd(&to, &["check"]).1.ends_with(": 0 damaged, 0 orphans\n"));
+
+    // What was changed on purpose is not damaged: it is a data folder.
+    molboxd(&to, &["account", "create", "bob"]);
+    fs::remove_file(to.join("market/prices.csv")).unwrap();
+    assert!(molboxd(&to, &["check"]).1.ends_with(": 0 damaged, 0 orphans\n"));
+
+    let secret = fs::read(service.data.join("secret")).unwrap();
+    fs::write(service.data.join("secret"), &secret[..31]).unwrap();
+    let said = service.failing_command(&["check"]);
+    assert!(said.contains("secret is damaged: it has 31 bytes, not 32"), "{said}");
+}
+
 #[test]
 fn a_backup_that_is_cut_off_leaves_the_market_data_of_the_one_before() {
     let service = Service::start_with(&["worker.python=\"/bin/false\""]);
