@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -20,6 +20,10 @@ pub(crate) use crate::research_object::{MANIFEST, OF_SYSTEM};
 pub(crate) const CRATE: &str = "ro-crate-metadata.json";
 /// Of the specification, which a crate's descriptor names with a version.
 const SPECIFICATION: &str = "https://w3id.org/ro/crate/";
+
+/// Most bytes of a file of JSON. A manifest takes some 200 for each file of a task. Bundles come from
+/// strangers, and 7 MB of a zip can be 1.6 GB of a manifest.
+const MAX_JSON_BYTES: usize = 16 << 20;
 
 /// The first bytes of every zip that has files in it.
 const ZIP_BEGINS: &[u8] = b"PK\x03\x04";
@@ -180,11 +184,15 @@ impl Bundle {
     ///
     /// Not found, what the disk says, and content that is not the zip's.
     pub(crate) fn copy(&mut self, name: &str, sink: &mut impl Write) -> io::Result<u64> {
+        io::copy(&mut self.open_file(name)?, sink)
+    }
+
+    fn open_file(&mut self, name: &str) -> io::Result<Box<dyn Read + '_>> {
         let index = *self.files.get(name).ok_or(io::ErrorKind::NotFound)?;
-        match &mut self.content {
-            Content::Zip(archive) => io::copy(&mut archive.by_index(index)?, sink),
-            Content::Folder => io::copy(&mut File::open(self.path.join(name))?, sink),
-        }
+        Ok(match &mut self.content {
+            Content::Zip(archive) => Box::new(archive.by_index(index)?),
+            Content::Folder => Box::new(File::open(self.path.join(name))?),
+        })
     }
 
     /// A whole file.
@@ -196,12 +204,25 @@ impl Bundle {
     }
 
     /// Reads a file of JSON into a type.
+    ///
+    /// # Errors
+    ///
+    /// Also for one of more than [`MAX_JSON_BYTES`], whatever size the zip has for it.
     pub(crate) fn json<T: for<'de> Deserialize<'de>>(&mut self, name: &str) -> Result<T, Failure> {
-        let content = self.read(name)?;
-        serde_json::from_slice(&content).map_err(|error| {
-            let at = self.path.join(name);
-            Failure::new(Code::Damaged, format!("{}: {error}", at.display()))
-        })
+        let at = self.path.join(name);
+        let mut content = Vec::new();
+        let read = self
+            .open_file(name)
+            .and_then(|file| file.take(MAX_JSON_BYTES as u64 + 1).read_to_end(&mut content));
+        read.map_err(|error| Failure::file(&at, &error))?;
+        let damaged =
+            |what: String| Failure::new(Code::Damaged, format!("{}: {what}", at.display()));
+        if content.len() > MAX_JSON_BYTES {
+            let mib = MAX_JSON_BYTES >> 20;
+            return Err(damaged(format!("too large: JSON of a bundle has at most {mib} MiB"))
+                .remedy("ask whoever made the bundle for it as the service gave it"));
+        }
+        serde_json::from_slice(&content).map_err(|error| damaged(error.to_string()))
     }
 
     /// The manifest of the task, which every bundle has.

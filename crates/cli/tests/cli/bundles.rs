@@ -245,6 +245,37 @@ fn a_bundle_that_lists_a_name_twice_is_refused() {
     }
 }
 
+#[test]
+fn json_of_a_bundle_that_unpacks_to_more_than_it_may_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let size: u32 = (16 << 20) + 0x1234;
+    let mut zip = zip::ZipWriter::new(fs::File::create(folder.path().join("true.zip")).unwrap());
+    zip.start_file("job_1/manifest.json", zip::write::SimpleFileOptions::default()).unwrap();
+    zip.write_all(&vec![b' '; size as usize]).unwrap();
+    zip.finish().unwrap();
+    // The same, and it says that it is small.
+    let mut bytes = fs::read(folder.path().join("true.zip")).unwrap();
+    assert!(bytes.len() < 100_000);
+    let places = bytes.windows(4).enumerate().filter(|(_, it)| *it == size.to_le_bytes());
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    assert_eq!(places.len(), 2, "in front of the file, and in the list of files");
+    for at in places {
+        bytes[at..at + 4].copy_from_slice(&100_u32.to_le_bytes());
+    }
+    fs::write(folder.path().join("false.zip"), bytes).unwrap();
+    let refusals = [
+        ("true.zip", 14, "too large: JSON of a bundle has at most 16 MiB"),
+        ("false.zip", 11, "File is larger than its declared uncompressed size"),
+    ];
+    for (name, expected, what) in refusals {
+        for command in [&["bundle", "check", name][..], &["rerun", name]] {
+            let (code, error) = failure(&mut molbox(folder.path(), command));
+            assert_eq!(code, expected, "{error}");
+            assert_eq!(error["message"], format!("{name}/manifest.json: {what}"));
+        }
+    }
+}
+
 /// A zip of a job with an input that its maker has called as they like, as it would be if it were
 /// whole; of its results with another content than it lists.
 fn crafted(path: &Path, input: &str, results: &str) {
