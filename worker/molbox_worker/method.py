@@ -32,20 +32,7 @@ OPENMM_PME_ORDER = 5
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a stage was run, in its last attempt.
-
-    Attributes
-    ----------
-    processor : str
-        As the processor calls itself.
-    architecture, system : str
-        Of its instructions; the operating system with its version.
-    threads : int
-        Threads of the processor that the engine was given.
-    gpu : str or None
-        Name of the GPU that calculated.
-
-    """
+    """Where a stage was run, in its last attempt, and the threads of the processor that the engine was given."""
 
     processor: str
     architecture: str
@@ -67,20 +54,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Integrator:
-    """What moves the atoms; without friction there is no thermostat.
-
-    Attributes
-    ----------
-    name : str
-        ``LangevinMiddleIntegrator`` of OpenMM; ``sd`` or ``md`` of GROMACS.
-    timestep_fs : float
-        Time step.
-    temperature_k, friction_per_ps : float or None
-        Of the thermostat.
-    seed : int
-        Of what is random in it.
-
-    """
+    """What moves the atoms: ``LangevinMiddleIntegrator``, ``sd`` or ``md``; without friction it is no thermostat."""
 
     name: str
     timestep_fs: float
@@ -97,8 +71,6 @@ class Barostat:
     ----------
     name : str
         ``MonteCarloBarostat``, ``MonteCarloMembraneBarostat`` or ``C-rescale``.
-    pressure_bar : float
-        Pressure.
     interval_steps : int
         Steps between its changes of the box.
     surface_tension_bar_nm : float or None
@@ -121,18 +93,7 @@ class Barostat:
 
 @dataclass(frozen=True)
 class Constraints:
-    """Distances that are held.
-
-    Attributes
-    ----------
-    of_water, of_others : int
-        How many, within molecules of water and elsewhere.
-    algorithms : list of str
-        SETTLE, CCMA, SHAKE or LINCS.
-    tolerance : float or None
-        Relative, where the algorithm has one.
-
-    """
+    """How many distances are held, by SETTLE, CCMA, SHAKE or LINCS, and within what relative tolerance."""
 
     of_water: int
     of_others: int
@@ -142,27 +103,10 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Nonbonded:
-    """What is not bonded; lengths in nm.
+    """What is not bonded: Lennard-Jones is switched off from `switch_nm` on.
 
-    Attributes
-    ----------
-    method : str
-        Of the charges: ``PME``.
-    cutoff_nm : float
-        Of Lennard-Jones and of the direct space of the charges.
-    switch_nm : float or None
-        Where Lennard-Jones begins to be switched off.
-    dispersion_correction : bool
-        Whether Lennard-Jones beyond the cutoff is corrected for.
-    ewald_tolerance : float
-        What was asked for.
-    mesh : list of int
-        Points of the mesh as the stage began.
-    order : int
-        Of its splines.
-    width_per_nm : float
-        Of the charges' Gaussians.
-
+    `mesh` has the points of PME as the stage began, `order` is that of its splines, `width_per_nm` that of the
+    charges' Gaussians.
     """
 
     method: str

@@ -132,8 +132,10 @@ class Comparison:
         (self.folder / "point.mdp").write_text(mdp.text(parameters))
         files.write_g96(self.folder / "conf.g96", self.positions, self.box)
         held = self.positions.copy()
-        for atom, place in self.terms.restrained.items():
-            held[atom] = place
+        for force in self.system.getForces():
+            for i in range(force.getNumParticles() if force.getName() == "restraint" else 0):
+                atom, place = force.getParticleParameters(i)
+                held[atom] = place
         files.write_g96(self.folder / "held.g96", held, self.box)
         self._gmx_d("grompp -f point.mdp -c conf.g96 -r held.g96 -p topol.top -o point.tpr -maxwarn 9")
         self._gmx_d("mdrun -s point.tpr -deffnm point -ntmpi 1 -ntomp 1 -pin off -notunepme")

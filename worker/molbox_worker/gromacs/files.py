@@ -34,20 +34,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of a trajectory.
-
-    Attributes
-    ----------
-    step : int
-        Since the start of the stage, modulo 2**32: the file has no more.
-    box : ndarray
-        Vectors by rows, nm.
-    positions : ndarray or None
-        Shape (n_atoms, 3), nm: each atom in the box, so that molecules are broken.
-    forces : ndarray or None
-        Shape (n_atoms, 3), kJ/mol/nm.
-
-    """
+    """A frame of a trajectory, nm and kJ/mol/nm: each atom in the box; `step` is modulo 2**32, as in the file."""
 
     step: int
     box: Array

@@ -22,16 +22,7 @@ SHORT = ("bonds", "constraints", "settles", "virtual_sites2", "virtual_sites3")
 
 
 class Molecules:
-    """The atoms as trees of what is bonded.
-
-    Attributes
-    ----------
-    roots : ndarray
-        The first atom of each molecule.
-    levels : list of tuple of ndarray
-        Atoms at each distance from the roots, and the atom that each hangs on.
-
-    """
+    """The atoms as trees of what is bonded: `levels` has those at each distance from `roots` and what each hangs on."""
 
     def __init__(self, terms: Terms, topology: app.Topology) -> None:
         neighbours: list[list[int]] = [[] for _ in range(terms.n_atoms)]

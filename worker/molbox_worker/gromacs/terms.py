@@ -57,18 +57,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class DirectSpace:
-    """How what is not bonded is cut off; lengths in nm.
-
-    Attributes
-    ----------
-    cutoff : float
-        Of Lennard-Jones and Coulomb alike.
-    switch : float or None
-        Where Lennard-Jones begins to be switched off.
-    has_correction : bool
-        Whether Lennard-Jones beyond the cutoff is corrected for.
-
-    """
+    """Where what is not bonded is cut off and Lennard-Jones switched, nm; whether what is beyond is corrected for."""
 
     cutoff: float
     switch: float | None
@@ -100,8 +89,6 @@ class Terms:
         Those maps, and which of them belongs to five labels.
     nbfix_rows, nbfix : list of int or None, dict
         Row of each particle in the table of NBFIX; what a pair of rows adds to c12 and c6.
-    restrained : dict
-        Where restraints hold an atom, nm.
     removes_drift : bool
         Whether the motion of the centre of mass is removed.
 
@@ -123,7 +110,6 @@ class Terms:
         self.labels = ["A"] * self.n_atoms
         self.nbfix_rows: list[int] | None = None
         self.nbfix: dict[Pair, tuple[float, float]] = {}
-        self.restrained: dict[int, Values] = {}
         self.removes_drift = False
         self._map_terms: list[tuple[int, Atoms]] = []
         self._exceptions: dict[Pair, Values] = {}
@@ -317,13 +303,11 @@ class Terms:
         of_all = [force.getGlobalParameterName(i) for i in range(force.getNumGlobalParameters())]
         if of_all != ["k_restraint"] or names != ["x0", "y0", "z0"]:
             raise Unsupported("restraints with other parameters than those of a job")
-        if self.restrained:
+        if self.lines["position_restraints"]:
             raise Unsupported("restraints by more than one force")
         k = force.getGlobalParameterDefaultValue(0)
         for i in range(force.getNumParticles()):
-            atom, place = force.getParticleParameters(i)
-            self.restrained[atom] = tuple(place)
-            self.lines["position_restraints"].append(((atom,), (1, k, k, k)))
+            self.lines["position_restraints"].append(((force.getParticleParameters(i)[0],), (1, k, k, k)))
 
     def _write_pairs(self) -> None:
         """Exceptions: none of them by the rule, and those that interact with what they have."""

@@ -47,14 +47,7 @@ AtomType = tuple[float, float, bool, str, int]
 
 
 def write_topology(path: Path, terms: Terms, topology: app.Topology) -> None:
-    """Write the terms of a System; the bonds of its `topology` keep together what they join.
-
-    Raises
-    ------
-    Unsupported
-        What GROMACS has no exact twin for.
-
-    """
+    """Write the terms of a System; the bonds of its `topology` keep together what they join."""
     kinds, names = _types(terms)
     molecules, sequence = _molecules(terms, topology, names)
     with path.open("w") as file:
