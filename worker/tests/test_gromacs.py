@@ -368,13 +368,12 @@ def stand_in(folder: Path, at_mdrun: str = "", *, at_grompp: str = "", at_versio
 GARBAGE = r"printf '\377\376\200\000\033 garbage'; exit 3"
 
 
+@pytest.mark.parametrize("end", ["kill -ILL $$", "exit 132"])
 def test_a_gmx_for_another_processor_gives_way_to_openmm(
-    water: Directory, simulation: Simulator, tmp_path: Path
+    end: str, water: Directory, simulation: Simulator, tmp_path: Path
 ) -> None:
-    program = tmp_path / "gmx"
-    program.write_text(f'#!/bin/sh\ncase "$*" in *mdrun*) kill -ILL $$;; esac\nexec {shutil.which("gmx")} "$@"\n')
-    program.chmod(0o755)
-    job = simulation(water, [{"steps": 40, "log_freq": 10}], engine="auto", gromacs=str(program))
+    gmx = stand_in(tmp_path, end)
+    job = simulation(water, [{"steps": 40, "log_freq": 10}], engine="auto", gromacs=gmx)
     assert job.run() == 0, job.log()
     assert job.result["engine"] == "openmm"
     assert "which this processor lacks" in warnings_of(job)["engine_changed"]
@@ -408,6 +407,7 @@ def test_a_gmx_that_does_not_work_gives_way_to_openmm_unless_it_was_asked_for(
     failure = asked.result["error"]
     assert (failure["code"], failure["loc"]) == ("engine_missing", ["body", "engine"])
     assert "does not work" in failure["message"]
+    assert ("grompp wrote no input" in failure["message"]) == (broken == {"at_grompp": "exit 0"})
 
 
 def test_a_gmx_whose_version_is_no_text_is_none(water: Directory, simulation: Simulator, tmp_path: Path) -> None:
@@ -430,7 +430,11 @@ def test_a_grompp_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pyt
 STOPPED_BY_OTHERS = "echo Received the TERM signal, stopping within 20 steps; exit 1"
 
 
-@pytest.mark.parametrize("end", ['"$GMX" "$@"; kill -KILL $$', STOPPED_BY_OTHERS], ids=["killed", "asked to end"])
+@pytest.mark.parametrize(
+    "end",
+    ['"$GMX" "$@"; kill -KILL $$', '"$GMX" "$@"; exit 137', STOPPED_BY_OTHERS],
+    ids=["killed", "killed behind a script", "asked to end"],
+)
 def test_an_mdrun_that_others_end_is_run_again_to_the_same_bytes(
     end: str, water: Directory, gromacs: Simulator, tmp_path: Path
 ) -> None:
@@ -473,12 +477,41 @@ def test_terms_across_the_whole_box_are_openmms(water: Directory, simulation: Si
     assert "across the whole box" in warnings_of(job)["engine_changed"]
 
 
+@pytest.mark.parametrize("end", ["kill -KILL $$", "exit 137", "exit 143"])
 def test_an_mdrun_that_is_killed_each_time_has_too_little_memory(
-    water: Directory, gromacs: Simulator, tmp_path: Path
+    end: str, water: Directory, gromacs: Simulator, tmp_path: Path
 ) -> None:
-    job = gromacs(water, [{"steps": 40}], gromacs=stand_in(tmp_path, "kill -KILL $$"))
+    job = gromacs(water, [{"steps": 40}], gromacs=stand_in(tmp_path, end))
     assert job.run() == 2, job.log()
     assert job.result["error"]["code"] == "out_of_memory"
+
+
+def test_an_mdrun_that_dies_without_a_word_is_told_by_its_signal_and_not_by_its_progress(
+    water: Directory, gromacs: Simulator, tmp_path: Path
+) -> None:
+    """Behind a script, which makes the signal a status of its own."""
+    crash = (
+        f'{shutil.which("gmx")} "$@" & until grep -aq "step [1-9]" ../mdrun.txt; do sleep 0.1; done; '
+        "kill -SEGV $!; wait $!; exit $?"
+    )
+    job = gromacs(water, [{"steps": 100_000}], gromacs=stand_in(tmp_path, crash))
+    assert job.run() == 2, job.log()
+    failure = job.result["error"]
+    assert failure["code"] == "unstable"
+    assert "of mdrun: it ended by signal 11, Segmentation fault" in failure["message"]
+    assert "wall clock" not in failure["message"]
+    assert "OpenMP" not in failure["message"], "what it printed as it began is no reason"
+
+
+def test_last_words_have_no_progress_and_no_half_of_a_word() -> None:
+    began = "Using 1 OpenMP thread \n\nstarting mdrun 'box'\n100 steps,      0.2 ps.\n"
+    # As read from the file, where each line of progress begins with a carriage return.
+    ran = "step 0\nstep 20, remaining wall clock time:     3 s          \nstep 40, will finish Mon Nov 30 17:31:36 2026"
+    assert program.ended(1, f"{began}{ran}") == "ended with status 1"
+    assert program.ended(1, f"{began}{ran}\nterminate called\n") == "ended with status 1: terminate called"
+    many = " ".join(f"word{i}" for i in range(1000))
+    assert set(program.ended(1, many).split(": ")[1].split()) <= set(many.split())
+    assert program.ended(1, "Using 1 thread \n") == "ended with status 1: Using 1 thread", "it did not begin"
 
 
 LINCS_WARNING = """

@@ -33,6 +33,9 @@ KNOWN_WARNINGS = (
     # Restraints hold to places that move with the box as a whole.
     "absolute position restraints",
 )
+# What mdrun prints as it runs, and the last that it prints before.
+PROGRESS = r"(?m)^step \d+ *(,.*)?$"
+STARTED = r"\n\d+ steps, .* ps.*\n"
 FATAL = r"(?:Fatal error|Error in user input|[Ee]rror):\n(.*?)\n\n"
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -44,22 +47,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Gromacs:
-    """An installed GROMACS.
-
-    Attributes
-    ----------
-    path : str
-        The program.
-    version : str
-        As it calls itself.
-    simd : str
-        The instructions that it was built for.
-    is_double : bool
-        Whether it calculates in double precision.
-    has_thread_mpi : bool
-        Whether its ranks are threads, whose number is given then.
-
-    """
+    """An installed GROMACS: built for instructions `simd`; with `has_thread_mpi` its ranks are threads."""
 
     path: str
     version: str
@@ -68,16 +56,7 @@ class Gromacs:
     has_thread_mpi: bool
 
     def grompp(self, folder: Path, *arguments: str) -> None:
-        """Make the input of a run in a folder.
-
-        Raises
-        ------
-        Unsupported
-            With what grompp has against it.
-        Broken
-            It does not start, does not end, or fails without a reason.
-
-        """
+        """Make the input of a run in a folder; `Unsupported` has what grompp has against it."""
         try:
             done = subprocess.run(
                 [self.path, "-nobackup", "grompp", "-maxwarn", "20", *arguments],
@@ -101,22 +80,15 @@ class Gromacs:
         unknown = [each for each in problems if not any(known in each for known in KNOWN_WARNINGS)]
         if done.returncode:
             errors = re.findall(r"\nERROR \d+ [^\n]*\n(.*?)\n\n", text, re.DOTALL)
-            fatal = re.search(FATAL, text, re.DOTALL)
-            if not errors and not fatal:
-                raise Broken(f"grompp ended with status {done.returncode}{said(text)}")
-            unknown += [_line(error) for error in errors or [fatal[1] if fatal else ""]]
+            errors = errors or re.findall(FATAL, text, re.DOTALL)[:1]
+            if not errors:
+                raise Broken(f"grompp {ended(done.returncode, text)}")
+            unknown += map(_line, errors)
         if unknown:
             raise Unsupported(f"grompp: {'; '.join(unknown)}")
 
     def mdrun(self, folder: Path, log: Path, threads: int, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a run in a folder; it ends with this process, and its words go to a log.
-
-        Raises
-        ------
-        Broken
-            It does not start.
-
-        """
+        """Start a run in a folder; it ends with this process, and its words go to a log."""
         ranks = ["-ntmpi", "1"] if self.has_thread_mpi else []
         fixed = ["-ntomp", str(threads), "-pin", "off", "-nb", "cpu", "-reprod", "-notunepme", "-noappend"]
         command = [self.path, "-nobackup", "mdrun", *ranks, *fixed, "-cpt", str(NO_CHECKPOINTS), *arguments]
@@ -191,11 +163,14 @@ def no_start(error: OSError) -> Exception:
     return Broken(f"it does not start: {error.strerror}") if error.errno in NO_START else error
 
 
-def said(text: str) -> str:
-    """What a program printed as it failed, to be put after what is known: its error, or its last words."""
+def ended(status: int, text: str) -> str:
+    """How a program failed, to be put after its name: its status or signal, and its error or last words."""
+    how = f"ended with status {status}" if status >= 0 else f"ended by signal {-status}, {signal.strsignal(-status)}"
     fatal = re.search(FATAL, text, re.DOTALL)
-    words = without_folders(_line(fatal[1] if fatal else text[-MOST_WORDS:]))
-    return f": {words}" if words else ""
+    words = _line(fatal[1] if fatal else re.sub(PROGRESS, "", re.split(STARTED, text)[-1]))
+    if not fatal and len(words) > MOST_WORDS:
+        words = words[-MOST_WORDS:].partition(" ")[2]
+    return f"{how}: {without_folders(words)}" if words else how
 
 
 def _line(text: str) -> str:

@@ -1,9 +1,8 @@
 """The run of one stage by GROMACS.
 
 One process of mdrun per segment of a fixed number of steps, each from the checkpoint that the one before
-left at its end: a segment that is killed, or whose worker is, is run again from its start to the same bytes,
-in every ensemble. From a checkpoint within a segment that would not be so: at constant pressure the last
-bits differ from there on. Asked to stop, it leaves without the present segment.
+left at its end: killed, it is run again to the same bytes, in every ensemble. From a checkpoint within a
+segment the last bits differ at constant pressure. Asked to stop, it leaves without the present segment.
 
 What is mdrun's own lies in ``work/gromacs`` and is made anew in each attempt.
 """
@@ -27,7 +26,7 @@ from molbox_worker.diagnose import Chunk, Diagnosis, collapsed, diagnose, unstab
 from molbox_worker.gromacs import mdp
 from molbox_worker.gromacs.files import Array, Energies, Energy, Frame, Trajectory, read_g96, write_g96
 from molbox_worker.gromacs.molecules import Molecules
-from molbox_worker.gromacs.program import Broken, Gromacs, said
+from molbox_worker.gromacs.program import Broken, Gromacs, ended
 from molbox_worker.gromacs.terms import Terms, Unsupported
 from molbox_worker.gromacs.topology import write_topology
 from molbox_worker.model import counted, place, place_of, read_state
@@ -54,7 +53,6 @@ TAIL_BYTES = 500
 WIDTHS = {"Box-X", "Box-Y", "Box-Z", "Box-XX", "Box-YY", "Box-ZZ"}
 # How both programs call a box that the list of neighbours does not fit into.
 NARROW = "longer than half the shortest box vector"
-KILLED = "mdrun was killed, as where memory is short"
 # Daemons that watch memory ask before they kill.
 ASKED = "Received the TERM signal"
 # As of bonds of a sheet to its own image.
@@ -75,6 +73,7 @@ class GromacsRun(StageRun):
         super().__init__(simulation, index, stage)
         self._gromacs = gromacs
         self._folder = simulation.task.work / "gromacs"
+        self._segment, self._log_of_mdrun = self._folder / "segment", self._folder / "mdrun.txt"
         self._reported = 0
 
     def _begin(self, start: openmm.State) -> int:
@@ -154,6 +153,8 @@ class GromacsRun(StageRun):
         self._parameters = parameters
         arguments = "-f stage.mdp -c start.g96 -r held.g96 -p stage.top -o stage.tpr -po all.mdp"
         self._gromacs.grompp(self._folder, *arguments.split())
+        if not (self._folder / "stage.tpr").exists():
+            raise Broken("grompp wrote no input for mdrun")
 
     def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
         self._first_step = step
@@ -219,14 +220,14 @@ class GromacsRun(StageRun):
             arguments += ["-cpi", "start.cpt"]
         self._seen = step
         self._near = self._positions
-        status = self._follow(folder, step, end, arguments)
+        self._status = self._follow(folder, step, end, arguments)
         is_whole = any(folder.glob("end*.g96")) and (folder / "segment.cpt").exists()
-        return None if status == 0 and is_whole else self._failure(status, step)
+        return None if self._status == 0 and is_whole else self._failure(step)
 
     def _resume_from_state(self, step: int, start: openmm.State) -> None:
         """Have the stage go on from positions and velocities, in the place of a checkpoint."""
         text = self._log_of_mdrun.read_text(errors="replace")
-        self._warn_of_checkpoint(said(text).removeprefix(": "))
+        self._warn_of_checkpoint(f"mdrun {ended(self._status, text)}")
         self._checkpoint = None
         state = self._context(start).getState(positions=True, velocities=True)
         self._make_input(start, state, step)
@@ -250,20 +251,13 @@ class GromacsRun(StageRun):
             if status and self._simulation.task.stop_requested:
                 # Clusters tell all processes.
                 raise Stopped
-            return status
+            # A shell between them makes a signal a status above 128.
+            return 128 - status if 128 < status < 128 + signal.NSIG else status
         finally:
             process.kill()
             process.wait()
             energies.close()
             frames.close()
-
-    @property
-    def _segment(self) -> Path:
-        return self._folder / "segment"
-
-    @property
-    def _log_of_mdrun(self) -> Path:
-        return self._folder / "mdrun.txt"
 
     def _write_energies(self, energy: Energy, step: int, end: int) -> None:
         """Write the line of a step; the last of a segment has energies in any case, and so has its first."""
@@ -312,29 +306,30 @@ class GromacsRun(StageRun):
         self._velocities, self._box = velocities, self._box * (np.diag(box) / np.diag(self._box))
         self._checkpoint = (folder / "segment.cpt").read_bytes()
 
-    def _failure(self, status: int, step: int) -> Exception:
+    def _failure(self, step: int) -> Exception:
         """What kept mdrun from the end of a segment that began at a step."""
         text = self._log_of_mdrun.read_text(errors="replace")
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        has_no_memory = re.search(NO_MEMORY, text)
-        if has_no_memory or -status in {signal.SIGKILL, signal.SIGTERM} or ASKED in text:
-            return MemoryError("mdrun had not enough memory") if has_no_memory else Killed(KILLED)
-        if unsupported := self._unsupported(status, text):
+        if re.search(NO_MEMORY, text):
+            return MemoryError("mdrun had not enough memory")
+        if -self._status in {signal.SIGKILL, signal.SIGTERM} or ASKED in text:
+            return Killed("mdrun was killed, as where memory is short")
+        if unsupported := self._unsupported(text):
             return unsupported
-        if re.search(BROKEN, text) or -status in DEATHS:
+        if re.search(BROKEN, text) or -self._status in DEATHS:
             broken: Exception = openmm.OpenMMException("Particle coordinate is NaN")
             return broken
-        ended = f"mdrun ended with status {status}{said(text)}"
-        return Broken(ended) if self._seen == step else RuntimeError(ended)
+        words = f"mdrun {ended(self._status, text)}"
+        return Broken(words) if self._seen == step else RuntimeError(words)
 
-    def _unsupported(self, status: int, text: str) -> Unsupported | None:
+    def _unsupported(self, text: str) -> Unsupported | None:
         """What only mdrun has against a run."""
         if NARROW in text:
             return self._too_narrow()
         if re.search(WIDE, text):
             return Unsupported("terms across the whole box")
-        if -status == signal.SIGILL:
+        if -self._status == signal.SIGILL:
             # A cluster's nodes may differ. `grompp` and `--version` have few of the instructions.
             return Unsupported(f"it was built for {self._gromacs.simd}, which this processor lacks")
         return None
@@ -349,7 +344,7 @@ class GromacsRun(StageRun):
             chunk = Chunk(step, min(end - step, DIAGNOSED_STEPS), before)
             found = diagnose(model, stage, start, chunk)
         if found.is_sound and self._seen == step and not re.search(BROKEN, text):
-            return Broken(f"mdrun crashed before its first step{said(text)}")
+            return Broken(f"before its first step mdrun {ended(self._status, text)}")
         if found.is_sound:
             # It may break later with OpenMM too. Its forces are those of any sound structure.
             found = self._as_mdrun_has_it(text, found)
@@ -357,15 +352,16 @@ class GromacsRun(StageRun):
 
     def _as_mdrun_has_it(self, text: str, found: Diagnosis) -> Diagnosis:
         """What mdrun printed as it broke, with the names of atoms, where OpenMM found nothing."""
-        atoms = list(self._model.topology.atoms())
-        deviation = re.search(DEVIATION, text)
-        named = [atoms[int(number) - 1] for number in deviation.groups()[1:]] if deviation else []
-        if deviation:
-            first, second = map(place_of, named)
-            words = f"a bond is not held, relative deviation {deviation[1]} between {first} and {second}"
+        named = []
+        if deviation := re.search(DEVIATION, text):
+            atoms = list(self._model.topology.atoms())
+            named = [atoms[int(number) - 1] for number in deviation.groups()[1:]]
+            places = " and ".join(map(place_of, named))
+            words = f"a bond is not held, relative deviation {deviation[1]} between {places}"
+        elif broken := re.search(f"[^\\n]*(?:{BROKEN})[^\\n]*", text):
+            words = " ".join(broken[0].split())
         else:
-            broken = re.search(f"[^\\n]*(?:{BROKEN})[^\\n]*", text)
-            words = " ".join(broken[0].split()) if broken else said(text).removeprefix(": ") or "a crash"
+            words = f"it {ended(self._status, text)}"
         where = f"of mdrun: {words}; OpenMM took {found.last - found.first} steps from step {found.first} on soundly"
         return replace(found, where=where, residues=[counted(atom.residue) for atom in named])
 
