@@ -76,7 +76,7 @@ class Barostat:
     surface_tension_bar_nm : float or None
         Of a membrane, whose plane and normal change apart.
     tau_ps, compressibility_per_bar : float or None
-        Of C-rescale.
+        Of C-rescale; the latter is that of water, or less where restraints are stiff.
     seed : int or None
         Of what is random in it, where that is not the integrator's.
 

@@ -685,8 +685,34 @@ def test_a_restraint_holds_its_atoms_at_constant_pressure(water: Directory, grom
     stage = {"ensemble": "NPT", "steps": 1500, "traj_freq": 5, "restraint_force": force, "restraint_atoms": held}
     job = gromacs(water, [stage], friction_per_ps=10)
     assert job.run() == 0, job.log()
+    assert barostat_of(job)["compressibility_per_bar"] == 4.5e-5, "one atom does not make the box stiffer"
     written = frames(job.output("production.dcd"))[20:] / 10
     variance = written.var(axis=0).sum(axis=1)
     # Equipartition of one atom in three hundred frames; the place moves with the box.
     assert 0.3 < variance[held].mean() / (3 * 0.0083145 * 300 / force) < 3
     assert variance[free].mean() > 10 * variance[held].mean()
+
+
+@pytest.mark.parametrize("membrane", [False, True])
+def test_atoms_that_are_held_stiffly_keep_temperature_and_volume_at_constant_pressure(
+    membrane: bool, water: Directory, gromacs: Simulator
+) -> None:
+    """They were unstable: each change of the box changed the pressure by more than it was to."""
+    n_atoms = len(json.loads(water.output("topology.json").read_text())["atoms"]["name"])
+    stage = {"ensemble": "NPT", "steps": 2500, "log_freq": 5}
+    stage |= {"restraint_force": 100_000.0, "restraint_atoms": list(range(n_atoms))}
+    job = gromacs(water, [stage], friction_per_ps=10, membrane=membrane)
+    assert job.run() == 0, job.log()
+    written = rows(job.output("production.csv"))[250:]
+    temperatures, volumes = (np.array([row[name] for row in written]) for name in ("temperature (K)", "volume (nm^3)"))
+    assert temperatures.mean() == pytest.approx(300, abs=6)
+    # kT V over what the restraints have of stiffness, Σ k r²/(9 V), with r² as in a cube.
+    width = volumes.mean() ** (1 / 3)
+    expected = 3 * volumes.mean() * np.sqrt(0.0083145 * 300 / (n_atoms * 100_000 * width**2 / 4))
+    assert volumes.std() < 2.5 * expected
+    assert barostat_of(job)["compressibility_per_bar"] < 1e-6
+
+
+def barostat_of(job: Directory) -> dict[str, Any]:
+    barostat: dict[str, Any] = json.loads(job.output("production.method.json").read_text())["barostat"]
+    return barostat

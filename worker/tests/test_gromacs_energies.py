@@ -594,6 +594,32 @@ def held(atom: int, *names: str, is_global: bool = False) -> openmm.Force:
     return force
 
 
+def test_restraints_are_as_stiff_as_their_energy_grows_with_the_box() -> None:
+    """About their centre, which GROMACS moves with the box."""
+    places = np.random.default_rng(1).normal(0, (1, 2, 3), (20, 3))
+    places -= places.mean(axis=0)
+    system, box, stretch = openmm.System(), np.diag([40.0, 50.0, 60.0]), 1e-3
+    system.setDefaultPeriodicBoxVectors(*box.tolist())
+    for _ in places:
+        system.addParticle(1.0)
+    stage = Stage("production", "NPT", 0, 0, 0, 1000.0, list(range(20)))
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+    context.setPositions(places)
+    system.addForce(restraint(stage, context.getState(positions=True)))
+    context.reinitialize()
+    pressures = []
+    for axis in range(3):
+        stretched = places.copy()
+        stretched[:, axis] *= 1 + stretch
+        context.setPositions(stretched)
+        energy = context.getState(energy=True).getPotentialEnergy() / unit.AVOGADRO_CONSTANT_NA
+        pressure = 2 * energy / stretch**2 / (np.linalg.det(box) * unit.nanometer**3)
+        pressures.append(pressure.value_in_unit(unit.bar))
+    found = mdp.stiffness(stage, places + np.array([7.0, 8.0, 9.0]), box)
+    assert found == pytest.approx(max(pressures), rel=1e-6)
+    assert mdp.stiffness(Stage("production", "NPT", 0, 0, 0, 0.0, []), places, box) == 0
+
+
 def held_twice() -> openmm.System:
     system = with_force(held(0, "x0", "y0", "z0", is_global=True))
     system.addForce(held(1, "x0", "y0", "z0", is_global=True))

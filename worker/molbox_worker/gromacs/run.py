@@ -119,12 +119,14 @@ class GromacsRun(StageRun):
         write_g96(self._folder / "start.g96", positions, box, velocities)
         held, _, held_box = _arrays(start)
         # Restraints hold to the nearest image, whose distance to the others is not to change with the box.
-        write_g96(self._folder / "held.g96", self._molecules.in_box(held, held_box), held_box)
+        held = self._molecules.in_box(held, held_box)
+        write_g96(self._folder / "held.g96", held, held_box)
         parameters = mdp.stage_parameters(
             self._model.plan,
             self._stage,
             self._terms,
             box,
+            mdp.stiffness(self._stage, held, held_box),
             self._model.stage_seed(self._stage, 0),
             first_step=step,
             has_velocities=velocities is not None,
