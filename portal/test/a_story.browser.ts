@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import type { Locator, Page } from "playwright-core";
 
 import { Browser } from "./browser.ts";
-import { clickUntil, LONG_MS, PASSWORD, toAccount } from "./person.ts";
+import { clickUntil, PASSWORD, toAccount } from "./person.ts";
 import { Service } from "./service.ts";
 
 /** The portfolio of the examples, and the format that the page tells from each file. */
@@ -136,7 +136,7 @@ test("a structure is uploaded, built and simulated", async () => {
   await browser.check("files");
 
   await row.getByRole("link", { name: "alanine" }).click();
-  await page.getByRole("img", { name: /^Structure of \d+ atoms/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: /^Structure of \d+ atoms/ }).waitFor();
   await browser.check("file");
   await page.getByRole("region", { name: "Chains" }).getByRole("row", { name: /^A protein/ }).waitFor();
   const viewer = browser.weightOf("stage");
@@ -156,14 +156,14 @@ test("a structure is uploaded, built and simulated", async () => {
   await page.getByLabel("box_name").fill("a small <box>");
   await page.getByRole("button", { name: "Build", exact: true }).click();
   await page.getByRole("heading", { name: "a small <box>" }).waitFor();
-  await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("link", { name: "Simulate" }).waitFor();
   await page.getByRole("button", { name: "Box" }).click();
   await browser.check("system");
   const names = await panel(/^What was asked for$/).locator("dl > dd, dl > .pair > dd").evaluateAll((all) => all.map((it) => it.getBoundingClientRect().left));
   assert.equal(new Set(names).size, 1, "what was asked for stands in one column");
   const atoms = await panel(/^What is in the box$/).locator("dt:text-is('atoms') + dd").innerText();
   await page.getByLabel("With water and ions").check();
-  await page.getByRole("img", { name: `Structure of ${atoms} atoms`, exact: true }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: `Structure of ${atoms} atoms`, exact: true }).waitFor();
   await page.getByRole("button", { name: "Water", pressed: true }).waitFor();
   await browser.check("system_whole");
 
@@ -196,11 +196,11 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   await stages.getByLabel("log_freq").fill("20");
   await page.getByRole("button", { name: "Simulate" }).click();
   await page.getByRole("heading", { name: /^job_/ }).waitFor();
-  await page.getByRole("img", { name: /^temperature/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: /^temperature/ }).waitFor();
   // Saved once: a browser stops a page that saves again and again.
   const last = page.locator("figure", { has: page.getByRole("img", { name: /^temperature/ }) }).locator("figcaption .row > .quiet");
   const first = await last.innerText();
-  await last.filter({ hasText: first }).waitFor({ state: "detached", timeout: LONG_MS });
+  await last.filter({ hasText: first }).waitFor({ state: "detached" });
   const rows = await rowsOf(page.getByRole("button", { name: "temperature as CSV" }));
   assert.ok(rows > 1, `${rows} rows while it runs`);
   // Drawn anew in other colours it has all of its points.
@@ -223,11 +223,11 @@ test("a job draws what it logs while it runs, until it is cancelled", async () =
   await page.getByRole("status").getByText("running").waitFor();
   await page.getByRole("button", { name: "Cancel…" }).click();
   await dialog.getByRole("button", { name: "Cancel it" }).click();
-  await page.getByRole("status").getByText("cancelled").waitFor({ timeout: LONG_MS });
+  await page.getByRole("status").getByText("cancelled").waitFor();
   assert.equal(await page.evaluate(() => document.activeElement?.closest("main") === null), false, "the focus is not back at the top");
   await page.reload();
   await page.getByRole("status").getByText("cancelled").waitFor();
-  await page.getByRole("img", { name: /^temperature/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: /^temperature/ }).waitFor();
   browser.look();
 });
 
@@ -258,12 +258,12 @@ test("it is changed, runs again, and its frames play", async () => {
     await production.getByLabel(name).fill(value);
   }
   await page.getByRole("button", { name: "Simulate" }).click();
-  await page.getByRole("link", { name: "Download" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("link", { name: "Download" }).waitFor();
   await page.getByRole("status").getByText("succeeded").waitFor();
   await page.getByRole("cell", { name: "production" }).waitFor();
 
   const frame = page.getByRole("slider", { name: "Frame" });
-  await frame.waitFor({ timeout: LONG_MS });
+  await frame.waitFor();
   assert.equal(await frame.getAttribute("aria-valuetext"), "frame 0 (0–9)");
   await page.getByLabel("Frames a second").selectOption("5");
   await page.getByRole("button", { name: "Play" }).click();
@@ -342,18 +342,18 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("status").getByText("There is no registered structure no such structure.").waitFor();
   assert.equal(await topology.getAttribute("aria-invalid"), "true");
   await topology.fill("alanine");
-  await page.getByText(/^Has \d+ atoms, the trajectory \d+/).waitFor({ timeout: LONG_MS });
+  await page.getByText(/^Has \d+ atoms, the trajectory \d+/).waitFor();
   browser.look();
   await topology.fill("mini_tri");
   const frame = page.getByRole("slider", { name: "Frame" });
-  await frame.waitFor({ timeout: LONG_MS });
+  await frame.waitFor();
   const whole = await page.getByRole("img", { name: /^Structure of/ }).getAttribute("aria-label");
   await frame.fill("3");
   await page.waitForFunction(() => /^frame 3 /.test(document.querySelector("input[type=range]")?.getAttribute("aria-valuetext") ?? ""));
   await page.getByRole("textbox", { name: "Atoms" }).fill("@CA");
   await page.getByRole("button", { name: "Show", exact: true }).click();
-  await page.getByRole("img", { name: /^Structure of/ }).and(page.locator(`:not([aria-label="${whole}"])`)).waitFor({ timeout: LONG_MS });
-  await frame.waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: /^Structure of/ }).and(page.locator(`:not([aria-label="${whole}"])`)).waitFor();
+  await frame.waitFor();
   await browser.check("file_trajectory");
   const ofGromacs = { name: "of_gromacs.gro", mimeType: "chemical/x-gro", buffer: Buffer.from(groOf(await readFile(elsewhere[0] ?? "", "utf8"))) };
   await page.getByRole("link", { name: "Files" }).click();
@@ -365,15 +365,15 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("button", { name: "Analyse" }).waitFor();
   await page.getByRole("region", { name: "Estimate" }).getByText("frames", { exact: true }).waitFor();
   await page.goto(job);
-  await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("slider", { name: "Frame" }).waitFor();
 });
 
 test("what a stage restrains is marked in the picture, and each stage has its frames", async () => {
   await page.getByText(/^Equilibration 1: NVT/).click();
-  await page.getByText(/^Marked: what @CA restrains, 1 atom\.$/).waitFor({ timeout: LONG_MS });
+  await page.getByText(/^Marked: what @CA restrains, 1 atom\.$/).waitFor();
   await browser.check("job_restrained");
   await page.getByLabel("Frames of").selectOption("equilibration 1");
-  await page.locator("[aria-label=Frame][aria-valuetext='frame 0 (0–4)']").waitFor({ timeout: LONG_MS });
+  await page.locator("[aria-label=Frame][aria-valuetext='frame 0 (0–4)']").waitFor();
   browser.look();
 });
 
@@ -382,7 +382,7 @@ test("masks are picked for an analysis, and what they select is said", async () 
   await page.getByRole("button", { name: "Pick atoms" }).click();
   const masks = page.getByLabel("rmsd_masks");
   await masks.fill(":999");
-  await page.getByText("rmsd_masks selects no atom.").waitFor({ timeout: LONG_MS });
+  await page.getByText("rmsd_masks selects no atom.").waitFor();
   await masks.fill("@CA&");
   await page.getByText("What rmsd_masks selects cannot be told").waitFor();
   await masks.fill("");
@@ -396,7 +396,7 @@ test("masks are picked for an analysis, and what they select is said", async () 
   await page.getByLabel("distance_masks").fill(":1@C :3@N");
   await page.getByRole("button", { name: "Analyse" }).click();
   const rmsd = panel(/^RMSD/);
-  await rmsd.getByRole("img", { name: /against time/ }).waitFor({ timeout: LONG_MS });
+  await rmsd.getByRole("img", { name: /against time/ }).waitFor();
   assert.equal(await rowsOf(rmsd.getByRole("button", { name: /as CSV$/ })), 10, "a row a frame");
   await browser.check("analysis");
 });
@@ -405,11 +405,11 @@ test("what is measured between atoms is drawn in each frame", async () => {
   const distance = panel(/^Distance/);
   await distance.getByRole("button", { name: "Show in the structure" }).click();
   const said = distance.getByText(/^\d+\.\d+ Å in this frame$/);
-  await said.waitFor({ timeout: LONG_MS });
+  await said.waitFor();
   await distance.getByText("Numbers").click();
   for (const frame of [0, 9]) {
     await distance.getByRole("slider", { name: "Frame" }).fill(String(frame));
-    await distance.getByText(`frame ${frame} (0–9)`).waitFor({ timeout: LONG_MS });
+    await distance.getByText(`frame ${frame} (0–9)`).waitFor();
     const row = distance.getByRole("row").filter({ has: page.getByRole("cell", { name: String(frame), exact: true }) });
     const measured = Number(await row.getByRole("cell").last().innerText());
     assert.ok(Math.abs(parseFloat(await said.innerText()) - measured) < 0.002, `${await said.innerText()} is ${measured}`);
@@ -445,7 +445,7 @@ test("a portfolio has a margin, and nothing of it is kept", async () => {
   const portfolio = page.getByLabel("Portfolio", { exact: true });
   await portfolio.fill("ticker,type,quantity\nXEQ1,long,2\nXEQ1,short,1\n");
   await page.getByRole("button", { name: "Calculate" }).click();
-  await page.getByRole("row", { name: /XEQ1 short/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: /XEQ1 short/ }).waitFor();
   const totals = page.getByRole("heading", { name: /^Totals/ });
   assert.ok(await totals.evaluate((it) => it.getBoundingClientRect().bottom < innerHeight), "without scrolling");
   await browser.check("margin");
@@ -465,7 +465,7 @@ test("a portfolio has the same margin in each of five formats", async () => {
   for (const [format, name] of Object.entries(PORTFOLIOS)) {
     await page.getByLabel("Portfolio file").setInputFiles(path.resolve("../examples/portfolio", name));
     await page.waitForFunction((wanted) => document.querySelector("select")?.value === wanted, format);
-    const answer = page.waitForResponse((response) => response.url().includes(`/historical/${format}`), { timeout: LONG_MS });
+    const answer = page.waitForResponse((response) => response.url().includes(`/historical/${format}`));
     await page.getByRole("button", { name: "Calculate" }).click();
     const { summary } = await (await answer).json() as { summary: { initialMargin: number } };
     margins.set(format, Math.round(summary.initialMargin));
@@ -553,11 +553,11 @@ test("a service that hangs is missed, too", async () => {
   browser.expect(/ERR_(CONNECTION_RESET|EMPTY_RESPONSE|ABORTED)/);
   service.hang(true);
   try {
-    await page.getByText("The service does not answer.").waitFor({ timeout: LONG_MS });
+    await page.getByText("The service does not answer.").waitFor();
   } finally {
     service.hang(false);
   }
-  await page.getByText("The service does not answer.").waitFor({ state: "detached", timeout: LONG_MS });
+  await page.getByText("The service does not answer.").waitFor({ state: "detached" });
   browser.expect(undefined);
 });
 

@@ -6,7 +6,7 @@ import path from "node:path";
 import type { Page } from "playwright-core";
 
 import { Browser } from "./browser.ts";
-import { accept, invited, LONG_MS } from "./person.ts";
+import { accept, invited } from "./person.ts";
 import { Service } from "./service.ts";
 
 let service: Service;
@@ -40,7 +40,7 @@ async function built(from: Page, body: object): Promise<number> {
 test("an account is made, and its owner signs in by the link", async () => {
   await page.getByRole("link", { name: "Admin" }).click();
   await page.getByRole("row", { name: /ada · admin/ }).waitFor();
-  await page.getByRole("row", { name: /^data folder/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: /^data folder/ }).waitFor();
   await page.getByText("Nothing waits or runs.").waitFor();
   await browser.check("admin");
   await page.getByRole("button", { name: "New account" }).click();
@@ -75,7 +75,7 @@ test("what the account has queued is seen, and cancelled", async () => {
   const protein = href?.split("/").at(-1) ?? "";
   // The first takes long enough for the others to be seen waiting.
   for (let n = 0; n < 8; n += 1) assert.equal(await built(theirs, { protein, minimum_padding: 5 }), 200);
-  await page.getByRole("row", { name: /^bob system box_.* queued .*place 7/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: /^bob system box_.* queued .*place 7/ }).waitFor();
   await page.getByText(/^Builds and jobs, on .*; \d wait/).waitFor();
   await page.setViewportSize({ width: 390, height: 844 });
   await page.getByRole("row", { name: /^bob/ }).getByText(/^system, /).filter({ visible: true }).first().waitFor();
@@ -86,7 +86,7 @@ test("what the account has queued is seen, and cancelled", async () => {
   await newest.getByRole("button", { name: /^Cancel/ }).click();
   await browser.check("queue_cancel");
   await page.getByRole("button", { name: "Cancel it" }).click();
-  await page.getByRole("row", { name: id }).waitFor({ state: "detached", timeout: LONG_MS });
+  await page.getByRole("row", { name: id }).waitFor({ state: "detached" });
   browser.look();
 });
 
@@ -122,8 +122,8 @@ test("an account that is disabled is signed out, its tasks end, and it comes bac
   await page.getByRole("button", { name: "Disable it" }).click();
   await page.getByRole("row", { name: /bob disabled/ }).waitFor();
   // The queue is asked for by itself.
-  await page.getByRole("row", { name: /^bob system box_.* queued/ }).first().waitFor({ state: "detached", timeout: LONG_MS });
-  await page.getByText("Nothing waits or runs.").waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: /^bob system box_.* queued/ }).first().waitFor({ state: "detached" });
+  await page.getByText("Nothing waits or runs.").waitFor();
   other.expect(/401/);
   await other.page.reload();
   await other.page.getByRole("button", { name: "Sign in" }).waitFor();

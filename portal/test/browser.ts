@@ -25,6 +25,8 @@ const PICTURED: Readonly<Record<string, { height: number; colorScheme: "light" |
 /** As narrow as a telephone, and wide. */
 const NARROW = { width: 390, height: 844 };
 const WIDE = { width: 1280, height: 900 };
+/** What is waited for at most: the engine works, and molecules are drawn in software, on a machine that has other work. */
+const MAX_WAIT_MS = 120_000;
 
 /** Success criteria by axe's names for them. */
 const EVERYTHING = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] };
@@ -85,7 +87,7 @@ export class Browser {
       reducedMotion: "reduce",
       args: [...ARGUMENTS, `--lang=${locale}`],
     });
-    context.setDefaultTimeout(30_000);
+    context.setDefaultTimeout(MAX_WAIT_MS);
     const page = context.pages()[0] ?? await context.newPage();
     return new Browser(context, profile, page, origin);
   }

@@ -8,7 +8,7 @@ import { gzipSync } from "node:zlib";
 import type { Request } from "playwright-core";
 
 import { browser, page, service } from "./admin_signed_in.ts";
-import { clickUntil, LONG_MS } from "./person.ts";
+import { clickUntil } from "./person.ts";
 
 const STRUCTURE = path.resolve("../clients/alanine.pdb");
 const BROKEN = "ATOM      1  N   ALA A   1      not a number\n";
@@ -147,7 +147,7 @@ test("a file without an atom is said to have none by the viewer, too", async () 
   // Mol* reports it there.
   browser.expect(/Cannot read properties/);
   await row.getByRole("button", { name: "Look at it" }).click();
-  await row.getByText("There is no atom in this file").waitFor({ timeout: LONG_MS });
+  await row.getByText("There is no atom in this file").waitFor();
   await row.getByRole("button", { name: "Leave it" }).click();
   browser.look();
   browser.expect(undefined);
@@ -203,8 +203,8 @@ test("a build that fails shows the residue where it did", async () => {
   const row = page.getByRole("row", { name: "unknown" });
   await row.getByRole("link", { name: "Build" }).click();
   await page.getByRole("button", { name: "Build", exact: true }).click();
-  await page.getByRole("heading", { name: /UNK 2 of chain A is part of a chain/ }).waitFor({ timeout: LONG_MS });
-  await page.getByText("Marked: UNK 2 of chain A.").waitFor({ timeout: LONG_MS });
+  await page.getByRole("heading", { name: /UNK 2 of chain A is part of a chain/ }).waitFor();
+  await page.getByText("Marked: UNK 2 of chain A.").waitFor();
   await browser.check("system_failed");
   await page.getByRole("link", { name: "Files" }).click();
 });
@@ -294,7 +294,7 @@ test("a job is prepared while its system is yet to be built, and submitted once 
   await browser.check("job_new_unbuilt");
   await service.stop();
   await service.resume("tasks.runner=\"auto\"");
-  await page.getByText("is still being built").waitFor({ state: "detached", timeout: LONG_MS });
+  await page.getByText("is still being built").waitFor({ state: "detached" });
   await atoms.filter({ hasText: /^\d+$/ }).waitFor();
   assert.ok(await simulate.isEnabled());
   browser.look();
@@ -336,14 +336,14 @@ test("a full disk is said on every page, and refuses what is new", async () => {
   await service.stop();
   await service.resume(FULL);
   await page.goto(`${service.portal}files`);
-  await page.getByText("the service's disk is full").waitFor({ timeout: LONG_MS });
+  await page.getByText("the service's disk is full").waitFor();
   await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
   await page.getByRole("button", { name: "Build", exact: true }).click();
   await page.getByRole("alert").getByText("the service's disk is full").waitFor();
   await browser.check("disk_full");
   await service.stop();
   await service.resume(MIRROR);
-  await page.getByText("the service's disk is full; tasks start").waitFor({ state: "detached", timeout: LONG_MS });
+  await page.getByText("the service's disk is full; tasks start").waitFor({ state: "detached" });
   browser.look();
   browser.expect(undefined);
 });
@@ -374,7 +374,7 @@ test("a viewer whose graphics are lost starts again", async () => {
   await page.getByRole("link", { name: "Files" }).click();
   await page.getByRole("link", { name: "alanine" }).click();
   const structure = page.getByRole("img", { name: /^Structure of \d+ atoms/ });
-  await structure.waitFor({ timeout: LONG_MS });
+  await structure.waitFor();
   browser.expect(/CONTEXT_LOST|context lost|THREE|WebGL/i);
   await page.evaluate(() => {
     const canvas = document.querySelector<HTMLCanvasElement>(".stage canvas");
@@ -384,7 +384,7 @@ test("a viewer whose graphics are lost starts again", async () => {
   await browser.check("graphics_lost");
   await page.getByRole("button", { name: "Start the viewer again" }).click();
   await page.getByText("has taken the graphics").waitFor({ state: "detached" });
-  await structure.waitFor({ timeout: LONG_MS });
+  await structure.waitFor();
   browser.look();
 });
 
@@ -399,7 +399,7 @@ test("a click finds its atom while the graphics still look for what was under th
   });
   await page.reload();
   const structure = page.getByRole("img", { name: /^Structure of \d+ atoms/ });
-  await structure.waitFor({ timeout: LONG_MS });
+  await structure.waitFor();
   await structure.hover();
   await page.locator("html[data-is-late]").waitFor();
   await clickUntil(page, page.getByText(/of chain A, atom/));
@@ -412,7 +412,7 @@ test("without WebGL the rest of the page works", async () => {
     HTMLCanvasElement.prototype.getContext = () => null;
   });
   await page.reload();
-  await page.getByText("This browser has no WebGL").waitFor({ timeout: LONG_MS });
+  await page.getByText("This browser has no WebGL").waitFor();
   await page.getByRole("heading", { name: "alanine" }).waitFor();
   browser.look();
 });

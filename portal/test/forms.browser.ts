@@ -8,7 +8,7 @@ import { test } from "node:test";
 import type { Locator } from "playwright-core";
 
 import { browser, page, service } from "./admin_signed_in.ts";
-import { clickUntil, LONG_MS } from "./person.ts";
+import { clickUntil } from "./person.ts";
 
 const APART = 20;
 
@@ -25,7 +25,7 @@ function twice(pdb: string): string {
 async function upload(name: string, content: Buffer): Promise<void> {
   await page.getByRole("link", { name: "Files" }).click();
   await page.locator("input[type=file]").setInputFiles({ name, mimeType: "application/octet-stream", buffer: content });
-  await page.getByRole("row", { name: path.parse(name).name }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: path.parse(name).name }).waitFor();
 }
 
 test("the example needs no mirror, and is one file however often it is tried", async () => {
@@ -50,7 +50,7 @@ test("chains are left out and ligands placed in the picture of a new system", as
   await page.getByRole("row", { name: "pair" }).getByRole("link", { name: "Build" }).click();
   const preview = page.getByRole("region", { name: "Preview" });
   const picture = preview.getByRole("img", { name: "What is built, in its box" });
-  await picture.and(page.locator("[data-shown=true]")).waitFor({ timeout: LONG_MS });
+  await picture.and(page.locator("[data-shown=true]")).waitFor();
   const chains = preview.getByRole("group", { name: "Chains that are kept" });
   await chains.getByLabel(/^B /).uncheck();
   assert.equal(await page.getByLabel("chain_id").inputValue(), "A");
@@ -72,7 +72,7 @@ test("chains are left out and ligands placed in the picture of a new system", as
   assert.equal(await page.getByLabel("Rotation").inputValue(), "0 15 0");
   await place.getByRole("button", { name: "Turn guest back, y" }).click();
   assert.equal(await page.getByLabel("Rotation").inputValue(), "");
-  await picture.and(page.locator("[data-shown=true]")).waitFor({ timeout: LONG_MS });
+  await picture.and(page.locator("[data-shown=true]")).waitFor();
   await browser.check("system_new_preview");
   await chains.getByLabel(/^B /).check();
   assert.equal(await page.getByLabel("chain_id").inputValue(), "");
@@ -166,23 +166,23 @@ test("chains are hidden on the page of their file, and left out of the system th
   await page.getByRole("link", { name: "Files" }).click();
   await page.getByRole("link", { name: "pair", exact: true }).click();
   const whole = page.getByRole("img", { name: "Structure of 20 atoms" });
-  await whole.waitFor({ timeout: LONG_MS });
+  await whole.waitFor();
   const chains = page.getByRole("region", { name: "Chains" });
   await chains.getByLabel("A", { exact: true }).uncheck();
-  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor();
   assert.ok(await chains.getByLabel("B", { exact: true }).isDisabled(), "one is kept");
   await browser.check("file_chains");
   await page.reload();
-  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor();
   await clickUntil(page, page.getByText(/(ACE 1A|ALA 1B|NME 1C) of chain B/));
   await page.getByRole("link", { name: "Build a system" }).click();
   await page.getByRole("heading", { name: "New system" }).waitFor();
   assert.equal(await page.getByLabel("protein", { exact: true }).inputValue(), "pair");
   assert.equal(await page.getByLabel("chain_id").inputValue(), "B");
   await page.goBack();
-  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: "Structure of 10 atoms" }).waitFor();
   await chains.getByLabel("A", { exact: true }).check();
-  await whole.waitFor({ timeout: LONG_MS });
+  await whole.waitFor();
   assert.ok(!page.url().includes("chain_id"), "all are kept");
   browser.look();
 });
@@ -197,7 +197,7 @@ test("a system of another program is brought by its files", async () => {
   await browser.check("system_brought");
   await page.getByRole("button", { name: "Bring", exact: true }).click();
   await page.getByRole("heading", { name: "from elsewhere" }).waitFor();
-  await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("link", { name: "Simulate" }).waitFor();
   await page.getByText("GROMACS, topol.top").waitFor();
   browser.look();
 });
@@ -249,7 +249,7 @@ test("a portfolio is read again when its file is chosen again, and only one curr
     assert.equal(await page.getByLabel("Portfolio file").evaluate((input) => (input as HTMLInputElement).value), "", "so that the same file is a change");
   }
   await page.getByRole("button", { name: "Calculate" }).click();
-  await page.getByRole("row", { name: /XEQ2 short/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: /XEQ2 short/ }).waitFor();
   const bars = page.locator(".part-of-margin");
   assert.equal(await bars.count(), 2);
   await page.route("**/historical/csv**", async (route) => {
@@ -259,7 +259,7 @@ test("a portfolio is read again when its file is chosen again, and only one curr
     await route.fulfill({ response, json: report });
   });
   await page.getByRole("button", { name: "Calculate" }).click();
-  await page.getByRole("row", { name: /JPY/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: /JPY/ }).waitFor();
   assert.equal(await bars.count(), 0);
   await page.setViewportSize({ width: 390, height: 844 });
   await page.getByRole("row", { name: /XEQ2 short/ }).getByText("JPY").filter({ visible: true }).waitFor();
@@ -283,7 +283,7 @@ test("a portfolio is read again when its file is chosen again, and only one curr
 test("a portfolio without positions is said to be one", async () => {
   await page.getByLabel("Portfolio", { exact: true }).fill("ticker,type,quantity\n");
   await page.getByRole("button", { name: "Calculate" }).click();
-  await page.getByText("The portfolio has no positions").waitFor({ timeout: LONG_MS });
+  await page.getByText("The portfolio has no positions").waitFor();
   browser.look();
 });
 
@@ -301,11 +301,11 @@ test("a margin shows the worst scenarios, the losses and what stress adds", asyn
   await page.getByLabel("stressWeight").fill("0.25");
   await page.getByLabel("stressStartDate").fill("2024-02-01");
   await page.getByRole("button", { name: "Calculate" }).click();
-  await page.getByText("field required").waitFor({ timeout: LONG_MS });
+  await page.getByText("field required").waitFor();
   await page.getByLabel("stressEndDate").fill("2024-06-28");
   await page.getByRole("button", { name: "Calculate" }).click();
   const worst = page.getByRole("region", { name: "The worst scenarios" });
-  await worst.waitFor({ timeout: LONG_MS });
+  await worst.waitFor();
   assert.equal(await worst.locator("tbody tr").count(), 3);
   await page.getByText("value at risk at 95").waitFor();
   await page.getByText("added for the stress").waitFor();

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { Locator } from "playwright-core";
 
 import { browser, page, service } from "./admin_signed_in.ts";
-import { LONG_MS, PASSWORD } from "./person.ts";
+import { PASSWORD } from "./person.ts";
 
 /** More than any page has places to stop at. */
 const MOST_STOPS = 200;
@@ -62,7 +62,7 @@ test("a file is uploaded, looked at and deleted by keys", async () => {
     name: "alanine.pdb", mimeType: "application/octet-stream", buffer: await readFile("../clients/alanine.pdb"),
   });
   const remove = page.getByRole("button", { name: "Delete alanine" });
-  await remove.waitFor({ timeout: LONG_MS });
+  await remove.waitFor();
   await press(remove);
   const dialog = page.getByRole("dialog", { name: "Delete alanine?" });
   await dialog.waitFor();
@@ -81,7 +81,7 @@ test("what disappears leaves the focus to its neighbour", async () => {
     ...["one.pdb", "two.pdb"].map((name) => ({ name, mimeType: "application/octet-stream", buffer: content })),
     { name: "notes.txt", mimeType: "text/plain", buffer: content },
   ]);
-  await page.getByRole("row", { name: "two" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: "two" }).waitFor();
   const at = () => page.evaluate(() => document.activeElement?.closest("tr, li, section, main")?.textContent ?? "");
   await press(page.getByRole("listitem").filter({ hasText: "notes.txt" }).getByRole("button", { name: "Leave it" }));
   await page.getByText("notes.txt").waitFor({ state: "detached" });
@@ -126,7 +126,7 @@ test("a form is filled and sent by keys, and what is wrong gets the focus", asyn
   await page.keyboard.type("1.2");
   await page.locator("[aria-invalid=true]").waitFor({ state: "detached" });
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "by keys" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("heading", { name: "by keys" }).waitFor();
   browser.look();
 });
 
@@ -161,7 +161,7 @@ test("every page is walked through by keys, each stop outlined and on the screen
   await page.getByRole("link", { name: "alanine" }).click();
   await page.getByRole("heading", { name: "alanine" }).waitFor();
   await page.reload();
-  await page.getByRole("img", { name: /^Structure of/ }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: /^Structure of/ }).waitFor();
   assert.ok(await walk() > 8, "past the picture");
   browser.look();
 });

@@ -7,8 +7,6 @@ import { Browser } from "./browser.ts";
 import type { Service } from "./service.ts";
 
 export const PASSWORD = "correct horse battery staple";
-/** What waits for the engine, on a machine that has other work. */
-export const LONG_MS = 120_000;
 
 /** A browser in which the account that a link invites has signed in. */
 export async function invited(service: Service, link: string): Promise<Browser> {

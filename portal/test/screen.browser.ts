@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { browser, page, service } from "./admin_signed_in.ts";
-import { LONG_MS } from "./person.ts";
 
 const JOB = "job_00000000000000000001";
 const ANALYSIS = "ana_00000000000000000001";
@@ -200,7 +199,7 @@ test("what is seen whole of a molecule is seen in a narrow window, too", async (
     { name: "row.pdb", mimeType: "application/octet-stream", buffer: Buffer.from(`${atoms.join("\n")}\nEND\n`) });
   await page.getByRole("link", { name: "row", exact: true }).click();
   const picture = page.getByRole("img", { name: "Structure of 12 atoms" });
-  await picture.waitFor({ timeout: LONG_MS });
+  await picture.waitFor();
   await page.waitForFunction(isWhole);
   // As wide as the narrow window.
   await picture.press("+");
