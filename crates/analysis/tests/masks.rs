@@ -332,6 +332,10 @@ fn a_number_of_the_file_that_is_none_by_count_is_hinted_at() {
         ]
     );
     assert_eq!(warned(":1-36@CA"), [""; 0], "no residue of the file has the number 1");
+    let all: Vec<String> = (41..=76).map(|number| number.to_string()).collect();
+    let found = warned(&format!(":{}", all.join(",")));
+    let hints = found.iter().filter(|warning| warning.contains("counts residues"));
+    assert_eq!(hints.count(), 20, "of a long list the first are told");
     assert_eq!(warned(":;41@CA"), [""; 0]);
 }
 

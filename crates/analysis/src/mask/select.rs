@@ -18,6 +18,9 @@ const SYNONYMS: [&[&str]; 5] = [
     &["MG", "MG2", "Mg2+"],
 ];
 
+/// Most warnings about the numbers of one selector.
+const MOST_NUMBERS: usize = 20;
+
 pub(super) fn select(
     expr: &Expr,
     warnings: Vec<MaskWarning>,
@@ -112,13 +115,21 @@ impl Evaluation<'_> {
     }
 
     /// Warns of residues by index where a macromolecule has others of these numbers, for tables
-    /// show the numbers of the file; and of one that is counted into the solvent.
+    /// show the numbers of the file; and of one that is counted into the solvent. Of a list whose
+    /// first ones are wrong nobody reads what else is.
     fn warn_of_numbers(&mut self, items: &[Item]) {
         let topology = self.topology;
+        let most = self.warnings.len() + MOST_NUMBERS;
+        let numbered = LazyCell::new(|| ByNumber::new(topology));
         let solute = LazyCell::new(|| topology.solute());
         let is_solvent =
             |residue| topology.residue_atoms(residue).all(|atom| !solute.contains(atom));
+        let first_of_solute =
+            LazyCell::new(|| (0..topology.n_residues()).find(|residue| !is_solvent(*residue)));
         for (range, column) in items.iter().filter_map(range_of) {
+            if self.warnings.len() >= most {
+                break;
+            }
             let first = *range.start() as usize - 1;
             let is_there = first < topology.n_residues();
             let is_one = range.start() == range.end();
@@ -134,11 +145,7 @@ impl Evaluation<'_> {
                 continue;
             }
             let counted = is_there.then(|| topology.residue_label(first));
-            let mut of_chains = (0..topology.n_residues()).filter(|residue| {
-                range.contains(&topology.residue(*residue).number)
-                    && is_of_chain(topology, *residue)
-            });
-            if let Some(named) = of_chains.next() {
+            if let Some(named) = numbered.first_in(range) {
                 let chain = topology.chain_id(topology.residue(named).chain);
                 let is_alone = || {
                     let number = topology.residue(named).number;
@@ -154,7 +161,11 @@ impl Evaluation<'_> {
                     named: topology.residue_label(named),
                     chain,
                 });
-            } else if is_there && is_one && is_solvent(first) {
+            } else if is_there
+                && is_one
+                && is_solvent(first)
+                && first_of_solute.is_some_and(|it| it < first)
+            {
                 let last = (0..first).rev().find(|residue| !is_solvent(*residue));
                 if let Some(last) = last {
                     self.warnings.push(MaskWarning::CountedIntoSolvent {
@@ -337,6 +348,25 @@ impl Expr {
             Self::And(terms) | Self::Or(terms) => terms.iter().any(Self::measures),
             Self::Within(_) => true,
         }
+    }
+}
+
+/// Residues of macromolecules by their numbers, sorted.
+struct ByNumber(Vec<(i64, usize)>);
+
+impl ByNumber {
+    fn new(topology: &Topology) -> Self {
+        let of_chains = (0..topology.n_residues()).filter(|it| is_of_chain(topology, *it));
+        let mut all: Vec<_> = of_chains.map(|it| (topology.residue(it).number, it)).collect();
+        all.sort_unstable();
+        Self(all)
+    }
+
+    /// The first residue whose number is in a range.
+    fn first_in(&self, range: &RangeInclusive<i64>) -> Option<usize> {
+        let from = self.0.partition_point(|(number, _)| number < range.start());
+        let all = self.0[from..].iter().take_while(|(number, _)| number <= range.end());
+        all.map(|(_, residue)| *residue).min()
     }
 }
 

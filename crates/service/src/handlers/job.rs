@@ -40,10 +40,10 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     app.check_disk()?;
     let system = resolved_system(&call, &request, &outside, is_built).await?;
-    let built = simulate::System::of(&system)?;
-    let parameters = simulate::resolve(app, &request, &built, outside)?;
+    let Resolved { request, system, parameters, notices, bytes, .. } =
+        resolved(&call, request, system, outside).await?;
     let mut warnings: Vec<Notice> = stored(&warnings)?;
-    warnings.extend(notices(app, &parameters, &built)?);
+    warnings.extend(notices);
     let task = NewTask {
         id: app.new_id(KIND.prefix()),
         account: call.account(),
@@ -54,7 +54,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         parameters: json(&parameters)?,
         seed: parameters.seed as i64,
         warnings: json(&warnings)?,
-        bytes: simulate::result_bytes(app, &parameters, &built)?,
+        bytes,
         priority: priority(request.priority),
         created_at: app.now(),
     };
@@ -69,27 +69,29 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
         Some(_) => None,
         None => Some(resolved_system(&call, &request, &outside, is_coming).await?),
     };
-    let (parameters, estimate) = match &system {
+    // Nothing waits for a place before its system is built.
+    let waits = system.as_ref().is_none_or(|system| is_built(system.status));
+    let (request, parameters, estimate) = match system {
         Some(system) if is_built(system.status) => {
-            let built = simulate::System::of(system)?;
-            let parameters = simulate::resolve(app, &request, &built, outside)?;
-            warnings.extend(notices(app, &parameters, &built)?);
-            let size = parameters.size_on(app, &built)?;
-            let estimate = estimate::of_job(app, &parameters, Some(built.atoms), size).await?;
-            (parameters, estimate)
+            let Resolved { request, parameters, notices, atoms, size, .. } =
+                resolved(&call, request, system, outside).await?;
+            warnings.extend(notices);
+            let estimate = estimate::of_job(app, &parameters, Some(atoms), size).await?;
+            (request, parameters, estimate)
         }
         system => {
+            let system = system.as_ref();
             let atoms = match system {
                 Some(system) => atoms_to_come(&call, system).await?,
                 None => call.whole("atoms"),
             };
-            let id = system.as_ref().map(|system| system.id.as_str());
+            let id = system.map(|system| system.id.as_str());
             let parameters = simulate::resolve_unbuilt(app, &request, id, atoms, outside)?;
             warnings.extend(system.iter().map(|system| not_built(system, atoms)));
             warnings.extend(unlikely::notices(&parameters));
             let size = parameters.size(atoms.unwrap_or(0));
             let estimate = estimate::of_job(app, &parameters, atoms, size).await?;
-            (parameters, estimate)
+            (request, parameters, estimate)
         }
     };
     let mut shown = serde_json::to_value(&parameters).map_err(ApiError::internal)?;
@@ -97,8 +99,6 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
         // The submission draws its own.
         shown.as_object_mut().and_then(|shown| shown.remove("seed"));
     }
-    // Nothing waits for a place before its system is built.
-    let waits = system.as_ref().is_none_or(|system| is_built(system.status));
     let estimate = match waits {
         true => with_place(&call, KIND, priority(request.priority), estimate),
         false => estimate,
@@ -109,6 +109,39 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
         estimate,
         extra: Default::default(),
     })
+}
+
+/// A request for a job on a system that is built, and what comes of it.
+struct Resolved {
+    request: JobCreateParams,
+    system: Task,
+    parameters: simulate::Parameters,
+    /// What of them is probably not meant.
+    notices: Vec<Notice>,
+    atoms: u64,
+    size: simulate::Size,
+    /// Most bytes of results.
+    bytes: i64,
+}
+
+/// Resolves a request; where it has masks, in turn with others that keep a thread for a while.
+async fn resolved(
+    call: &Call,
+    request: JobCreateParams,
+    system: Task,
+    outside: Vec<ValidationError>,
+) -> Result<Resolved, ApiError> {
+    let mut stages = request.equilibration.iter().flatten();
+    let has_masks = request.excerpt.is_some() || stages.any(|stage| stage.restraint_mask.is_some());
+    let work = move |app: &App| {
+        let built = simulate::System::of(&system)?;
+        let parameters = simulate::resolve(app, &request, &built, outside)?;
+        let notices = notices(app, &parameters, &built)?;
+        let (atoms, size) = (built.atoms, parameters.size_on(app, &built)?);
+        let bytes = simulate::result_bytes(app, &parameters, &built)?;
+        Ok(Resolved { request, system, parameters, notices, atoms, size, bytes })
+    };
+    if has_masks { call.in_turn(true, work).await } else { work(&call.app) }
 }
 
 /// Atoms that the build of a system is estimated to give; none where that cannot be told before.
