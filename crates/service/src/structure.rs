@@ -21,6 +21,10 @@ use crate::objects::Key;
 use crate::plan::topology::{BadMask, Built, selected};
 use crate::record::{Status, Task};
 
+/// Most bytes of a structure that was completed, for each atom that a system may have. The worker
+/// writes some hundred.
+const PREPARED_BYTES: u64 = 200;
+
 /// That a system has been built.
 pub(crate) fn check_built(system: &Task) -> Result<(), ApiError> {
     if system.status == Status::Succeeded {
@@ -71,8 +75,14 @@ impl Model {
             let at = vec![loc("query"), loc("of")];
             return Err(ApiError::unresolved(vec![violation(NOT_FOUND, at, msg)]));
         }
-        let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
-        let structure = Structure::from_mmcif(&text).map_err(ApiError::internal)?;
+        // Which a worker has written.
+        let most = app.config.limits.atoms.saturating_mul(PREPARED_BYTES);
+        let text = app.objects.read_at_most(&key, most)?;
+        let text = text.ok_or_else(|| {
+            ApiError::internal(anyhow::anyhow!("{key} has more than {most} bytes"))
+        })?;
+        let structure = Structure::from_mmcif(&String::from_utf8_lossy(&text));
+        let structure = structure.map_err(ApiError::internal)?;
         Ok(Self::Read(Arc::new(structure)))
     }
 

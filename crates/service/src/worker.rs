@@ -3,7 +3,7 @@
 //! the first two lie in `worker/tests/contract`: of the first a test of the service writes them and
 //! the worker's tests read them, of the second the other way round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail, ensure};
@@ -18,7 +18,7 @@ use crate::exec::capacity::Share;
 use crate::exec::confine::Confinement;
 use crate::plan::analyze::AnalyzeInputs;
 use crate::plan::build::BuildPlan;
-use crate::plan::simulate::SimulatePlan;
+use crate::plan::simulate::{SimulatePlan, is_stage_name};
 use crate::record::{Kind, Status};
 
 /// What a command can be asked to do.
@@ -180,6 +180,35 @@ pub(crate) struct Summary {
     pub(crate) shown: SystemSummary,
 }
 
+/// Most programs of which a worker tells the version.
+const MAX_VERSIONS: usize = 100;
+/// Most bytes of a name or a version.
+const MAX_WORD: usize = 200;
+/// Most steps and frames of a stage, whose sums are whole numbers wherever JSON is read.
+const MAX_COUNT: u64 = 1 << 50;
+
+impl ProgressFile {
+    /// Whether it is what a worker writes: its numbers are added up, its words shown.
+    pub(crate) fn is_sound(&self) -> bool {
+        let words = [&self.platform, &self.engine, &self.progress.stage];
+        self.stages.as_deref().is_none_or(|stages| check_stages(stages).is_ok())
+            && self.progress.step.is_none_or(|step| step <= MAX_COUNT)
+            && words.into_iter().flatten().all(|word| word.len() <= MAX_WORD)
+    }
+}
+
+/// Stages have the names that jobs give them, each once: files are found by them.
+fn check_stages(stages: &[StageResult]) -> Result<()> {
+    let mut names = HashSet::new();
+    for stage in stages {
+        ensure!(is_stage_name(&stage.name), "stages: a name that no stage has");
+        ensure!(names.insert(&stage.name), "stages: {} twice", stage.name);
+        ensure!(stage.steps <= MAX_COUNT, "stages: more steps than can be taken");
+        ensure!(stage.frames <= MAX_COUNT, "stages: more frames than can be written");
+    }
+    Ok(())
+}
+
 impl Report {
     /// The report of a task of some kind.
     ///
@@ -202,9 +231,18 @@ impl Report {
                 ensure!(kind != Kind::Job || self.engine.is_some(), "missing field `engine`");
                 ensure!(self.error.is_none(), "error: of a task that succeeded");
             }
-            Status::Failed => ensure!(self.error.is_some(), "missing field `error`"),
+            Status::Failed => {
+                ensure!(self.error.is_some(), "missing field `error`");
+                ensure!(self.summary.is_none(), "summary: of a task that failed");
+            }
             other => bail!("status: no task of a worker ends as {other}"),
         }
+        check_stages(self.stages.as_deref().unwrap_or_default())?;
+        let versions = self.versions.iter().flatten();
+        let words = versions.clone().flat_map(|(name, version)| [name, version]);
+        ensure!(versions.count() <= MAX_VERSIONS, "versions: of too many programs");
+        let mut words = words.chain(&self.platform).chain(&self.engine);
+        ensure!(words.all(|word| word.len() <= MAX_WORD), "a name or a version is too long");
         self.unknown().map_or(Ok(()), |word| Err(anyhow!("unknown field `{word}`")))
     }
 
@@ -268,6 +306,45 @@ mod tests {
         assert!(examples.iter().any(|(_, kind, _)| *kind == Kind::System), "there are examples");
         assert!(examples.iter().any(|(_, kind, _)| *kind == Kind::Job));
         examples
+    }
+
+    #[test]
+    fn a_report_with_what_no_worker_writes_is_refused() {
+        let stage = |name: &str, steps: u64| json!({"name": name, "steps": steps, "frames": 0, "seconds": 1.0});
+        let report = |stages: Value, versions: Value| {
+            json!({
+                "status": "succeeded", "attempt": 1, "warnings": [], "versions": versions,
+                "platform": "CPU", "engine": "openmm", "stages": stages,
+            })
+        };
+        let none = || json!({});
+        let sound =
+            json!([stage("minimization", 5), stage("equilibration_1", 9), stage("production", 9)]);
+        Report::read(Kind::Job, &report(sound, none())).unwrap();
+        let many: Map<_, _> = (0..=MAX_VERSIONS).map(|i| (i.to_string(), json!("1"))).collect();
+        for (wrong, expected) in [
+            (report(json!([stage("../production", 1)]), none()), "a name that no stage has"),
+            (report(json!([stage("equilibration_0", 1)]), none()), "a name that no stage has"),
+            (report(json!([stage("equilibration_01", 1)]), none()), "a name that no stage has"),
+            (report(json!([stage("production", 1), stage("production", 1)]), none()), "twice"),
+            (report(json!([stage("production", u64::MAX)]), none()), "more steps"),
+            (report(json!([]), Value::Object(many)), "of too many programs"),
+            (report(json!([]), json!({"openmm": "8".repeat(MAX_WORD + 1)})), "too long"),
+        ] {
+            let error = Report::read(Kind::Job, &wrong).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error} for {expected}");
+        }
+    }
+
+    #[test]
+    fn progress_whose_numbers_cannot_be_added_up_counts_as_none() {
+        let progress = |stages: Value, step: u64| {
+            let said = json!({"fraction": 0.5, "step": step, "stages": stages});
+            serde_json::from_value::<ProgressFile>(said).unwrap().is_sound()
+        };
+        let stage = |steps: u64| json!([{"name": "production", "steps": steps, "frames": 0, "seconds": 1.0}]);
+        assert!(progress(Value::Null, 3) && progress(stage(3), 3));
+        assert!(!progress(Value::Null, u64::MAX) && !progress(stage(u64::MAX), 3));
     }
 
     /// Paths to the members of objects, but for those whose names are data.

@@ -334,6 +334,12 @@ impl Objects {
         on!(self, store => store.read(key))
     }
 
+    /// A whole object; none when it has more bytes, for who wrote it may be a stranger.
+    pub(crate) fn read_at_most(&self, key: &Key, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let found = self.read_part(key, 0..most.saturating_add(1))?;
+        Ok(Some(found).filter(|found| found.len() as u64 <= most))
+    }
+
     /// A part of an object, as far as there is one.
     pub(crate) fn read_part(&self, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
         on!(self, store => store.read_part(key, range))

@@ -116,6 +116,9 @@ struct Stage {
 
 /// Name of the stage of a job's production.
 pub(crate) const PRODUCTION: &str = "production";
+pub(crate) const MINIMIZATION: &str = "minimization";
+/// What is followed by the number of a stage of equilibration, from 1.
+const EQUILIBRATION: &str = "equilibration_";
 
 /// Force constant on atoms that are restrained, in kJ/mol/nm², where none is given; the document
 /// names both.
@@ -983,8 +986,17 @@ pub(crate) fn stage_names(parameters: &Parameters) -> Vec<String> {
     equilibration.chain(parameters.production.iter().map(|_| PRODUCTION.to_owned())).collect()
 }
 
+/// Whether a stage of a job can have this name, its minimisation among them.
+pub(crate) fn is_stage_name(name: &str) -> bool {
+    let of_equilibration = || {
+        let number = name.strip_prefix(EQUILIBRATION)?.parse::<usize>().ok()?;
+        Some(equilibration_name(number.checked_sub(1)?) == name)
+    };
+    [MINIMIZATION, PRODUCTION].contains(&name) || of_equilibration().unwrap_or(false)
+}
+
 fn equilibration_name(index: usize) -> String {
-    format!("equilibration_{}", index + 1)
+    format!("{EQUILIBRATION}{}", index + 1)
 }
 
 fn plan(parameters: &Parameters, system: &Built, membrane: bool) -> Result<SimulatePlan> {

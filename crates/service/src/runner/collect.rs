@@ -35,6 +35,8 @@ use crate::runner::ro_crate::{self, OfSystem};
 /// Most bytes of the topology of a system, for each atom that it may have. The worker writes some
 /// 130.
 const TOPOLOGY_BYTES: u64 = 1024;
+/// Most bytes of what a worker notes of how it ran a stage. It writes some thousand.
+const MAX_METHOD: u64 = 64 << 10;
 
 /// What a command has left cannot be used.
 #[derive(Debug)]
@@ -302,7 +304,8 @@ fn methods(app: &App, row: &Task, outcome: &Outcome) -> Result<Vec<Value>> {
         // The minimisation has none, nor has a stage of an earlier version or one that was not run.
         if app.objects.exists(&key)? {
             // It is a stranger's, and no more than repeated.
-            methods.extend(serde_json::from_slice::<Value>(&app.objects.read(&key)?).ok());
+            let text = app.objects.read_at_most(&key, MAX_METHOD)?;
+            methods.extend(text.and_then(|text| serde_json::from_slice::<Value>(&text).ok()));
         }
     }
     Ok(methods)

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::objects::{Key, Objects};
 use crate::plan::simulate::Parameters;
-use crate::runner::left::{self, COLLECTED, COMMIT};
+use crate::runner::left::{self, COLLECTED, COMMIT, MAX_JSON};
 
 /// What of a simulation counts: it names the rest.
 pub(super) const COMMITTED: &str = "commit.json";
@@ -52,7 +52,8 @@ impl Commit {
             found = left::read_json_below(&folder, &[COLLECTED, COMMIT, COMMITTED])?;
         }
         if found.is_none() && has_commit(&app.objects, id)? {
-            found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
+            let text = app.objects.read_at_most(&commit_key(id), MAX_JSON)?;
+            found = text.and_then(|text| serde_json::from_slice(&text).ok());
         }
         Ok(found.and_then(Self::read))
     }
@@ -63,7 +64,10 @@ impl Commit {
 
     /// Steps that a job of these parameters has no more to do.
     pub(super) fn steps(&self, parameters: &Parameters) -> u64 {
-        self.stage.map_or(0, |stage| parameters.steps_before(stage) + self.step)
+        self.stage.map_or(0, |stage| {
+            // A stranger's numbers.
+            parameters.steps_before(stage).saturating_add(self.step)
+        })
     }
 
     /// Bytes of the trajectory of a stage that stay what they are whatever is killed.

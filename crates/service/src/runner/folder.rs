@@ -17,7 +17,7 @@ use crate::plan::{analyze, build, simulate};
 use crate::record::{Kind, Task};
 use crate::runner::commit::{has_commit, n_commits};
 use crate::runner::kept::{KEPT, Kept};
-use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS, PROGRESS};
+use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS};
 use crate::runner::outcome::Outcome;
 use crate::worker::{Plan, ProgressFile, Report, TaskFile};
 
@@ -165,8 +165,9 @@ pub(super) fn has_progressed(folder: &Path) -> bool {
 /// What a worker says of its progress; none when it has said nothing.
 pub(super) fn progress(folder: &Path) -> Option<Outcome> {
     // It is shown, and no more: what cannot be read is not there yet.
-    let said = left::read_json(folder, &[PROGRESS]).ok().flatten()?;
-    Some(serde_json::from_value::<ProgressFile>(said).ok()?.into())
+    let said = left::read_progress(folder).ok().flatten()?;
+    let said = serde_json::from_value::<ProgressFile>(said).ok()?;
+    said.is_sound().then(|| said.into())
 }
 
 /// What the present attempt of a task was given; none when it is not there, or not whole because

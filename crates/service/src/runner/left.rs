@@ -38,7 +38,9 @@ pub(crate) const COMMIT: &str = "commit";
 /// A folder of the task's folder: what its command has left that becomes objects.
 pub(crate) const COLLECTED: &str = "collected";
 /// Most bytes of a file of JSON.
-const MAX_JSON: u64 = 4 << 20;
+pub(super) const MAX_JSON: u64 = 4 << 20;
+/// Most bytes of what a command says while it runs, which is read again and again.
+const MAX_PROGRESS: u64 = 256 << 10;
 /// A file that takes up less of the disk than one part in so many of its length has holes. File
 /// systems that compress reach 256 at most.
 const HOLES: u64 = 300;
@@ -141,18 +143,23 @@ fn open_folder(folder: &Path, steps: &[&str]) -> io::Result<Option<OwnedFd>> {
 /// A file of JSON; none when there is none, or it is not whole because its writer died, or too
 /// large.
 pub(crate) fn read_json(task: &Path, path: &[&str]) -> io::Result<Option<Value>> {
-    open_file(task, path)?.map_or(Ok(None), json_of)
+    open_file(task, path)?.map_or(Ok(None), |file| json_of(file, MAX_JSON))
+}
+
+/// What a command says while it runs.
+pub(super) fn read_progress(task: &Path) -> io::Result<Option<Value>> {
+    open_file(task, &[PROGRESS])?.map_or(Ok(None), |file| json_of(file, MAX_PROGRESS))
 }
 
 /// The same of a file of the folder of a task.
 pub(crate) fn read_json_below(task: &Path, path: &[&str]) -> io::Result<Option<Value>> {
-    open_below(task, path)?.map_or(Ok(None), json_of)
+    open_below(task, path)?.map_or(Ok(None), |file| json_of(file, MAX_JSON))
 }
 
-fn json_of(file: File) -> io::Result<Option<Value>> {
+fn json_of(file: File, most: u64) -> io::Result<Option<Value>> {
     let mut text = Vec::new();
-    file.take(MAX_JSON + 1).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text).ok().filter(|_| text.len() as u64 <= MAX_JSON))
+    file.take(most + 1).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text).ok().filter(|_| text.len() as u64 <= most))
 }
 
 /// When something was last changed, whatever it is; none when it is not there.
@@ -262,7 +269,8 @@ fn own(folder: &OwnedFd, name: &CStr) -> io::Result<()> {
 /// Whether a file may have this name in a bundle, on whatever machine it is unpacked; those that
 /// the service gives are its own.
 fn is_name(name: &[u8]) -> bool {
-    if OURS.iter().any(|ours| ours.as_bytes() == name) || name.ends_with(DEFLATED.as_bytes()) {
+    let mut ours = OURS.iter().chain(&[INPUT, COMMIT]);
+    if ours.any(|ours| ours.as_bytes() == name) || name.ends_with(DEFLATED.as_bytes()) {
         return false;
     }
     let is_safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
@@ -454,6 +462,18 @@ mod tests {
             fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(taken, ["production.dcd"]);
         assert_eq!(take(task.path(), &["output"], &to, &mut room).unwrap().len(), 10);
+    }
+
+    #[test]
+    fn no_file_is_taken_that_has_the_name_of_a_folder_of_the_service() {
+        let task = task();
+        for name in [INPUT, COMMIT] {
+            fs::write(task.path().join("work/output").join(name), "").unwrap();
+        }
+        let to = task.path().join("collected");
+        let mut stays = take(task.path(), &["output"], &to, &mut Room { bytes: 1 }).unwrap();
+        stays.sort();
+        assert_eq!(stays, [COMMIT, INPUT]);
     }
 
     #[test]

@@ -28,11 +28,13 @@ pub(crate) mod series;
 mod watch;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::{Result, bail};
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use molbox::workflow::types::Failure;
 use tokio::runtime::Handle;
@@ -68,13 +70,23 @@ const TELL: Duration = Duration::from_secs(2);
 const SEARCH: Duration = Duration::from_secs(5);
 /// How long what could not be concluded waits.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long the runner waits after a defect.
+const AFTER_DEFECT: Duration = Duration::from_secs(5);
 /// How much more than when a worker found the disk full has to be free, in bytes.
 const ROOM: u64 = 1 << 20;
 /// Exit status of a worker that could not write because the disk is full.
 const DISK_FULL: i32 = 4;
 
 /// Runs tasks, whenever this server may, until the service is asked to end; they go on without it.
+/// A defect that breaks it off does not end it: nobody would start, follow or collect a task.
 pub(crate) async fn run(app: Arc<App>) {
+    while AssertUnwindSafe(run_tasks(app.clone())).catch_unwind().await.is_err() {
+        tracing::error!("the runner of tasks has broken off by a defect, and begins again");
+        tokio::time::sleep(AFTER_DEFECT).await;
+    }
+}
+
+async fn run_tasks(app: Arc<App>) {
     while let Some(right) = Right::wait_for(&app).await {
         let mut runner = Runner::new(app.clone(), right.lease.clone());
         let mut has_begun = false;

@@ -6,14 +6,12 @@ use anyhow::{Context, Result};
 
 use crate::app::App;
 use crate::exec::attempt::Attempt;
-use crate::plan::simulate::{self, GROMACS, Parameters};
+use crate::plan::simulate::{self, GROMACS, MINIMIZATION, Parameters};
 use crate::record::{Kind, Task};
 use crate::runner::folder::task_file;
 use crate::runner::outcome::Outcome;
 use crate::speed::Measured;
 
-/// The stage that has no steps of dynamics.
-const MINIMIZATION: &str = "minimization";
 /// Time in which steps show how long they take: the first are slower.
 const LEAST_SECONDS: f64 = 0.5;
 /// The same of a minimisation, whose first pass begins with the making of a context.
@@ -125,7 +123,7 @@ fn minimisation(outcome: &Outcome) -> (u64, f64) {
 fn dynamics(outcome: &Outcome, timestep_fs: f64) -> (u64, f64) {
     let (mut steps, mut seconds) = (0, 0.0);
     for stage in outcome.stages.iter().flatten().filter(|stage| stage.name != MINIMIZATION) {
-        steps += stage.steps;
+        steps = u64::saturating_add(steps, stage.steps);
         seconds += stage.seconds.get();
     }
     if let Some(progress) = &outcome.progress
@@ -138,7 +136,7 @@ fn dynamics(outcome: &Outcome, timestep_fs: f64) -> (u64, f64) {
             .flatten()
             .any(|stage| Some(&stage.name) == progress.stage.as_ref());
         if !ended {
-            steps += step;
+            steps = steps.saturating_add(step);
             seconds += step as f64 * timestep_fs * 1e-6 / speed.get() * 86_400.0;
         }
     }

@@ -7,7 +7,7 @@
 //! software, the files and parameters that went in and the files that came out. Who did it and
 //! under which licence it may be used nobody has told the service; `molbox bundle publish` adds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -410,12 +410,13 @@ fn refs<T: Into<String>>(ids: impl IntoIterator<Item = T>) -> Value {
 #[derive(Default)]
 struct Graph {
     entities: Vec<Value>,
+    ids: HashSet<String>,
 }
 
 impl Graph {
     /// Adds an entity, without what is null, unless there is one of its identifier.
     fn add(&mut self, entity: Value) {
-        if !self.entities.iter().any(|known| known["@id"] == entity["@id"]) {
+        if self.ids.insert(entity["@id"].to_string()) {
             let Value::Object(members) = entity else { return };
             let members = members.into_iter().filter(|(_, value)| !value.is_null()).collect();
             self.entities.push(Value::Object(members));

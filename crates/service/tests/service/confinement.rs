@@ -394,6 +394,7 @@ def topology(**changes):
     open(work + "/output/topology.json", "w").write(json.dumps({**empty, **changes}))
 
 SUMMARY = {"atoms": 1, "residues": 1, "box_vectors_nm": [[3, 0, 0], [0, 3, 0], [0, 0, 3]], "solvent_residues": ["HOH"]}
+STAGE = {"name": "production", "steps": 1, "frames": 0, "seconds": 1.0}
 if task["kind"] == "environment":
     finish(status="succeeded", versions={}, platforms=[], ligand_tools=True)
 else:
@@ -419,6 +420,11 @@ async fn a_result_that_no_worker_writes_ends_its_task_and_nothing_else() {
         "finish(status='failed', error={'code': 'internal', 'message': 'x'}, stages=3)",
         "finish(status='done')",
         "finish(status='failed', error={'code': 'internal', 'message': 'x', 'remidy': 'x'})",
+        "finish(status='failed', error={'code': 'internal', 'message': 'x'}, summary=SUMMARY)",
+        "finish(status='failed', error={'code': 'internal', 'message': 'x'}, stages=[STAGE | {'name': '../x'}])",
+        "finish(status='failed', error={'code': 'internal', 'message': 'x'}, stages=[STAGE, STAGE])",
+        "finish(status='failed', error={'code': 'internal', 'message': 'x'}, stages=[STAGE | {'steps': 2**64 - 1}])",
+        "finish(status='succeeded', summary=SUMMARY, versions={str(n): '1' for n in range(1000)})",
         // Whose topology is missing, has too few residues, or is no topology.
         "finish(status='succeeded', summary=SUMMARY)",
         "finish(status='succeeded', summary=SUMMARY); topology(atoms={'name': ['O'], 'element': [], 'mass': [], 'residue': [9]})",
@@ -437,6 +443,11 @@ async fn a_result_that_no_worker_writes_ends_its_task_and_nothing_else() {
     }
     // What is wrong with it is for the operator.
     service.wait_until_it_logs("unknown field `error.remidy`");
+    // What has the name of a folder of the service's stays behind.
+    let lie = "open(work + '/output/input', 'w'); open(work + '/output/commit', 'w'); finish(status='failed', error={'code': 'internal', 'message': 'x'})";
+    fs::write(liar.folder.path().join("lie"), lie).unwrap();
+    let id = submit(&molbox).await;
+    assert_eq!(ended(&molbox, &id).await.error.unwrap().code, "internal");
     // Nor does it show what it says meanwhile.
     let lie = "open(work + '/progress.json', 'w').write('{\"fraction\": \"x\", \"stages\": 5}'); time.sleep(2); finish()";
     fs::write(liar.folder.path().join("lie"), lie).unwrap();
