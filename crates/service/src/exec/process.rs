@@ -10,8 +10,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal,
+    Pid, PidfdFlags, Signal, getpgrp, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal,
 };
 use tokio::process::{Child, Command};
 
@@ -118,8 +120,7 @@ fn ask_to_stop(folder: &Path) -> io::Result<()> {
 }
 
 /// Kills the task in a directory with all that it has started; the number of processes that were
-/// found. One that starts others at this very moment may leave some, so it is repeated while the
-/// directory is locked.
+/// found. Who asks again finds those that were about to be started while the directory is locked.
 pub(super) fn kill(folder: &Path) -> io::Result<usize> {
     let all = processes()?;
     let groups: HashSet<Pid> = holders(folder, &all)?.iter().map(|process| process.group).collect();
@@ -129,6 +130,15 @@ pub(super) fn kill(folder: &Path) -> io::Result<usize> {
     let pids: HashSet<Pid> = members.iter().map(|process| process.pid).collect();
     members.sort_by_key(|process| process.parent.is_some_and(|parent| pids.contains(&parent)));
     members.iter().for_each(|process| process.signal(Signal::KILL));
+    // What they have started meanwhile may not hold the lock. None can leave its group, and none
+    // starts another while that is killed.
+    for group in groups {
+        match kill_process_group(group, Signal::KILL) {
+            // Nobody is left of it.
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(members.len())
 }
 
@@ -177,7 +187,7 @@ impl Process {
         // First, so that all that is found out below is about this process or about none.
         let handle = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => Some(handle),
-            Err(rustix::io::Errno::NOSYS) => None,
+            Err(Errno::NOSYS) => None,
             Err(_) => return None,
         };
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
