@@ -19,6 +19,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::app::App;
 use crate::db::Answer;
@@ -27,6 +29,7 @@ use crate::http::body;
 use crate::http::call::{self, Call};
 use crate::http::once::remembered;
 use crate::http::room::Share;
+use crate::http::routes::LARGE_BYTES;
 use crate::http::slots::Slot;
 use crate::http::validate::{loc, violation};
 
@@ -37,7 +40,11 @@ pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn margin_submit(mut call: Call) -> Result<Response, ApiError> {
-    let (body, ignored_parts) = body(&mut call).await?;
+    let (body, ignored_parts) = match call.bytes.len() > LARGE_BYTES {
+        // Where no other request waits for it.
+        true => block_in_place(|| Handle::current().block_on(body(&mut call)))?,
+        false => body(&mut call).await?,
+    };
     let store = match call.app.market.store() {
         Ok(store) => store,
         // What is wrong with the request comes before what is wrong with the service.

@@ -46,7 +46,10 @@ const API_KEY: &str = "x-api-key";
 /// cause.
 const MAX_REPEATED: usize = 20;
 /// A body beyond this is read where no other request waits for it.
-const LARGE_BYTES: usize = 64 << 10;
+pub(crate) const LARGE_BYTES: usize = 64 << 10;
+/// Largest body of who has not signed in, of whom a password is the most there is to read: bodies of
+/// all of them together have the room of one account.
+const OPEN_BODY_BYTES: u64 = 16 << 10;
 /// The interface asks for a link by GET, and it makes a file. HEAD, which is GET without its
 /// content, must make nothing.
 const MAKES: &str = "upload_url_create";
@@ -394,8 +397,11 @@ async fn prepare(
         let takes_more = operation.takes_more_than_json();
         let encoding = text_of(&parts.headers, CONTENT_ENCODING.as_str()).filter(|_| takes_more);
         is_gzip = encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip"));
-        let max_bytes =
-            if takes_more { app.config.margin.body_bytes } else { app.config.limits.body_bytes };
+        let max_bytes = match takes_more {
+            true => app.config.margin.body_bytes,
+            false if caller.is_none() => app.config.limits.body_bytes.min(OPEN_BODY_BYTES),
+            false => app.config.limits.body_bytes,
+        };
         let account = caller.as_ref().map_or(0, Caller::account);
         let mut arriving = Arriving::new(max_bytes, app.room.share(account));
         if is_gzip {
@@ -405,7 +411,11 @@ async fn prepare(
         }
         let (body, held) = arriving.done();
         (bytes, share) = (body, Some(held));
-        fingerprint.add(&bytes);
+        if bytes.len() > LARGE_BYTES {
+            block_in_place(|| fingerprint.add(&bytes));
+        } else {
+            fingerprint.add(&bytes);
+        }
         let content_type = text_of(&parts.headers, CONTENT_TYPE.as_str());
         let is_json = is_json(&media(content_type.as_deref()));
         let is_document = content_type.is_some() && !is_json;
