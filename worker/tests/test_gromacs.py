@@ -653,6 +653,16 @@ def test_each_tolerance_that_openmm_runs_with_has_a_mesh(
     assert job.run() == 0, job.log()
 
 
+def test_molecules_are_followed_where_frames_are_far_apart(water: Directory, gromacs: Simulator) -> None:
+    """Within 10 ps some move farther than half of a small box, and would be taken for their images."""
+    last = []
+    for every in (5000, 50):
+        job = gromacs(water, [{"steps": 5000, "traj_freq": every}], temperature_k=400)
+        assert job.run() == 0, job.log()
+        last.append(frames(job.output("production.dcd"))[-1])
+    assert np.array_equal(*last)
+
+
 @pytest.mark.parametrize("interval", [2**31, 10**12])
 def test_an_interval_beyond_the_stage_writes_nothing(water: Directory, gromacs: Simulator, interval: int) -> None:
     job = gromacs(water, [{"steps": 20, "log_freq": interval, "traj_freq": interval}])

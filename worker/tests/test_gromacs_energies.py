@@ -620,6 +620,46 @@ def test_restraints_are_as_stiff_as_their_energy_grows_with_the_box() -> None:
     assert mdp.stiffness(Stage("production", "NPT", 0, 0, 0, 0.0, []), places, box) == 0
 
 
+def test_the_pressure_of_a_cutoff_is_that_of_the_pairs_that_cross_it() -> None:
+    """Of points without order: as they are scaled, those in a shell at the cutoff lose their energy."""
+    sizes, cutoff, scale = {"a": (0.3, 0.6), "b": (0.2, 0.3)}, 1.0, 0.01
+    kinds = [["a", "b"][i % 3 == 0] for i in range(2000)]
+    force = openmm.NonbondedForce()
+    force.setNonbondedMethod(openmm.NonbondedForce.PME)
+    force.setCutoffDistance(cutoff)
+    force.setUseDispersionCorrection(False)
+    system, box = openmm.System(), np.diag([3.0, 3.5, 4.0])
+    for kind in kinds:
+        system.addParticle(1.0)
+        force.addParticle(0.0, *sizes[kind])
+    system.addForce(force)
+    places = np.random.default_rng(1).uniform(0, np.diag(box), (len(kinds), 3))
+    lost = 0.0
+    for i, place in enumerate(places):
+        apart = places[:i] - place
+        apart = np.linalg.norm(apart - np.round(apart / np.diag(box)) * np.diag(box), axis=1)
+        for j in np.flatnonzero((apart < cutoff) & (apart > cutoff / (1 + scale))):
+            (sigma, epsilon), (other_sigma, other_epsilon) = sizes[kinds[i]], sizes[kinds[j]]
+            sixth = ((sigma + other_sigma) / 2 / cutoff) ** 6
+            lost += 4 * (epsilon * other_epsilon) ** 0.5 * (sixth**2 - sixth)
+    pressure = lost / (3 * scale * np.linalg.det(box)) * 16.6054
+    assert pressure < -10
+    assert mdp.pressure_of_cutoff(Terms(system), box) == pytest.approx(pressure, rel=0.05)
+    force.setUseDispersionCorrection(True)
+    assert mdp.pressure_of_cutoff(Terms(system), box) == 0, "GROMACS's correction has it"
+    force.setUseDispersionCorrection(False)
+    force.setUseSwitchingFunction(True)
+    force.setSwitchingDistance(0.8)
+    assert mdp.pressure_of_cutoff(Terms(system), box) == 0, "there is no jump"
+
+
+@pytest.mark.parametrize(
+    ("traj_freq", "width", "expected"), [(50_000, 4.0, 1250), (100, 4.0, 100), (0, 4.0, 1388), (50_000, 2.2, 400)]
+)
+def test_frames_are_written_often_enough_to_follow_molecules(traj_freq: int, width: float, expected: int) -> None:
+    assert mdp.frame_steps(traj_freq, np.diag([width, width, 9.0]), 0.002) == expected
+
+
 def held_twice() -> openmm.System:
     system = with_force(held(0, "x0", "y0", "z0", is_global=True))
     system.addForce(held(1, "x0", "y0", "z0", is_global=True))

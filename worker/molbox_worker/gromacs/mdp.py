@@ -15,8 +15,12 @@ from molbox_worker.plan import SimulatePlan, Stage
 LIST_STEPS = 20
 # Where the box is too narrow for the longer ones. A list of one step reaches no farther than the cutoff.
 ALL_LIST_STEPS = (LIST_STEPS, 10, 5, 2, 1)
-# Steps between energies where none are asked for: the box is looked at then.
+# Most steps between energies: the box is looked at then.
 ENERGY_STEPS = 1000
+# A molecule is followed from image to image, which takes frames between which none moves half a box: six times what
+# it moves along an axis, with the diffusion of small molecules in hot water, nm²/ps.
+DIFFUSION = 0.02
+DEVIATIONS = 6
 DRIFT_STEPS = 100
 MAX_INTERVAL = 2**31 - 1
 # Up to here LINCS keeps the accuracy of OpenMM's constraints with its own defaults.
@@ -28,6 +32,8 @@ TAU_P_PS = 5.0
 # one: held atoms are back in their places within a picosecond, and the volume relaxes against what is softer.
 COMPRESSIBILITY = 4.5e-5
 LARGEST_SHARE = 0.1
+# What is coupled faster than this is drawn anew in each step. 1/friction may be less than GROMACS can tell from none.
+LEAST_TAU_PS = 1e-6
 BAR = 16.6054  # kJ/mol/nm³
 # A grid of the mesh has no other factors.
 FACTORS = (2, 3, 5, 7)
@@ -115,8 +121,7 @@ def stage_parameters(
     assert terms.direct is not None
     timestep = plan.timestep_fs / 1000
     is_short = timestep <= SHORT_TIMESTEP_PS
-    frame_steps, log_steps = _due(stage, stage.traj_freq), _due(stage, stage.log_freq)
-    energy_steps = log_steps or ENERGY_STEPS
+    energy_steps = _energy_steps(_due(stage, stage.log_freq))
     parameters: Parameters = {
         # Leap-frog is as good as any where nothing is random.
         "integrator": "sd" if plan.friction_per_ps else "md",
@@ -134,7 +139,7 @@ def stage_parameters(
         # Of what is written, or grompp writes at other steps.
         "nstcalcenergy": math.gcd(energy_steps, LIST_STEPS),
         "nstlog": 0,
-        "nstxout": frame_steps,
+        "nstxout": frame_steps(_due(stage, stage.traj_freq), box, timestep),
         "nstvout": 0,
         "nstfout": 0,
         "continuation": "yes" if has_velocities else "no",
@@ -143,34 +148,71 @@ def stage_parameters(
     if plan.friction_per_ps:
         parameters |= {
             "tc-grps": "System",
-            "tau-t": repr(1 / plan.friction_per_ps),
+            "tau-t": repr(max(1 / plan.friction_per_ps, LEAST_TAU_PS)),
             "ref-t": plan.temperature_k,
             "ld-seed": seed,
         }
     if not has_velocities:
         parameters |= {"gen-vel": "yes", "gen-temp": plan.temperature_k, "gen-seed": seed}
     if stage.ensemble == "NPT":
-        parameters |= _pressure(plan, stiffness)
+        parameters |= _pressure(plan, stiffness, pressure_of_cutoff(terms, box))
     return parameters
 
 
-def _pressure(plan: SimulatePlan, stiffness: float) -> Parameters:
+def _energy_steps(log_steps: int) -> int:
+    """Steps between energies: those of lines, or a share of them where they are far apart."""
+    if log_steps <= ENERGY_STEPS:
+        return log_steps or ENERGY_STEPS
+    share = _share(log_steps, ENERGY_STEPS)
+    # More would cost more than a look at the box is worth.
+    return share if 10 * share >= ENERGY_STEPS else log_steps
+
+
+def frame_steps(traj_steps: int, box: Array, timestep: float) -> int:
+    """Steps between frames: those asked for, or a share of them, for no molecule to be taken for its image."""
+    half = np.diag(box).min() / 2
+    most = max(1, int((half / DEVIATIONS) ** 2 / (2 * DIFFUSION) / timestep))
+    return _share(traj_steps, most) if traj_steps else most
+
+
+def _share(steps: int, most: int) -> int:
+    """The largest number up to `most` that divides `steps`."""
+    return next(each for each in range(min(steps, most), 0, -1) if steps % each == 0)
+
+
+def pressure_of_cutoff(terms: Terms, box: Array) -> float:
+    """What the end of Lennard-Jones at the cutoff adds to the pressure of OpenMM's barostat, bar.
+
+    Scaled, pairs cross the cutoff, where their energy jumps to zero; the virial, by which GROMACS knows the
+    pressure, has nothing of that. As in a fluid without order at that distance: (2π/3) rc³ ΣΣ u(rc)/V². A
+    switch leaves no jump, and GROMACS's correction for what is beyond the cutoff has it.
+    """
+    direct = terms.direct
+    assert direct is not None
+    if direct.has_correction or direct.switch is not None:
+        return 0.0
+    volume = float(np.linalg.det(box))
+    return BAR * 2 * math.pi / 3 * direct.cutoff**3 * terms.energy_at(direct.cutoff) / volume**2
+
+
+def _pressure(plan: SimulatePlan, stiffness: float, of_cutoff: float) -> Parameters:
     # A coupling scales axes by exp(-c Δt/τ (P0 - P) / 3), where P is their mean pressure.
     share = LIST_STEPS * plan.timestep_fs / 1000 / TAU_P_PS * (1 / COMPRESSIBILITY + stiffness / 3)
     compressibility = float(f"{min(COMPRESSIBILITY, LARGEST_SHARE / share):.1e}")
+    pressure = plan.pressure_bar - of_cutoff
     parameters: Parameters = {
         "pcoupl": "C-rescale",
         "pcoupltype": "isotropic",
         "tau-p": TAU_P_PS,
         "nstpcouple": LIST_STEPS,
-        "ref-p": plan.pressure_bar,
+        "ref-p": repr(pressure),
         "compressibility": compressibility,
     }
     if plan.membrane:
         parameters |= {
             "pcoupltype": "surface-tension",
             # Both programs mean that of the bilayer, Lz (Pzz - (Pxx + Pyy) / 2): there is no factor of two surfaces.
-            "ref-p": f"{plan.surface_tension_bar_nm!r} {plan.pressure_bar!r}",
+            "ref-p": f"{plan.surface_tension_bar_nm!r} {pressure!r}",
             "compressibility": f"{compressibility} {compressibility}",
         }
     return parameters

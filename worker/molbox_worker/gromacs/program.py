@@ -37,6 +37,8 @@ KNOWN_WARNINGS = (
 PROGRESS = r"(?m)^step \d+ *(,.*)?$"
 STARTED = r"\n\d+ steps, .* ps.*\n"
 FATAL = r"(?:Fatal error|Error in user input|[Ee]rror):\n(.*?)\n\n"
+# As the system and as mdrun say it, which keeps the system's words to itself where it writes frames and checkpoints.
+DISK_FULL = r"No space left on device|Disk quota exceeded|out of disk space"
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -74,7 +76,7 @@ class Gromacs:
         except OSError as error:
             raise no_start(error) from error
         text = done.stdout + done.stderr
-        if "No space left on device" in text:
+        if re.search(DISK_FULL, text):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         problems = [_line(match[1]) for match in re.finditer(r"\nWARNING \d+ [^\n]*\n(.*?)\n\n", text, re.DOTALL)]
         unknown = [each for each in problems if not any(known in each for known in KNOWN_WARNINGS)]

@@ -26,7 +26,7 @@ from molbox_worker.diagnose import Chunk, Diagnosis, collapsed, diagnose, unstab
 from molbox_worker.gromacs import mdp
 from molbox_worker.gromacs.files import Array, Energies, Energy, Frame, Trajectory, read_g96, write_g96
 from molbox_worker.gromacs.molecules import Molecules
-from molbox_worker.gromacs.program import Broken, Gromacs, ended
+from molbox_worker.gromacs.program import DISK_FULL, Broken, Gromacs, ended
 from molbox_worker.gromacs.terms import Terms, Unsupported
 from molbox_worker.gromacs.topology import write_topology
 from molbox_worker.model import counted, place, place_of, read_state
@@ -168,12 +168,15 @@ class GromacsRun(StageRun):
             step = end
             if step < self._stage.steps:
                 assert self._checkpoint is not None
-                state = self._context(start).getState(positions=True, velocities=True)
+                state = self._context_at(step, start).getState(positions=True, velocities=True)
                 self._commit(step, GROMACS, self._checkpoint, state)
+        return self._context_at(step, start)
+
+    def _context_at(self, step: int, start: openmm.State) -> openmm.Context:
+        """Where the stage is at a step, counted as OpenMM does: from the begin of the stage."""
         context = self._context(start)
-        # As OpenMM counts them: from the begin of the stage.
-        context.setTime(self._stage.steps * self._model.timestep_ps)
-        context.setStepCount(self._stage.steps)
+        context.setTime(step * self._model.timestep_ps)
+        context.setStepCount(step)
         return context
 
     def _segment_steps(self) -> int:
@@ -278,10 +281,11 @@ class GromacsRun(StageRun):
     def _write_frame(self, frame: Frame, step: int, end: int) -> None:
         # The file has 32 bits of the step.
         at = step + (frame.step - step) % 2**32
-        if frame.positions is None or not step < at <= end or at % self._stage.traj_freq:
+        if frame.positions is None or not step < at <= end:
             return
         self._near = self._molecules.whole(frame.positions, frame.box, self._near)
-        self._files.write_frame(self._near, frame.box)
+        if self._stage.traj_freq and at % self._stage.traj_freq == 0:
+            self._files.write_frame(self._near, frame.box)
 
     def _report_seen(self) -> None:
         """Report the step that mdrun has come to, once."""
@@ -311,7 +315,7 @@ class GromacsRun(StageRun):
     def _failure(self, step: int) -> Exception:
         """What kept mdrun from the end of a segment that began at a step."""
         text = self._log_of_mdrun.read_text(errors="replace")
-        if "No space left on device" in text or "Disk quota exceeded" in text:
+        if re.search(DISK_FULL, text):
             return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if re.search(NO_MEMORY, text):
             return MemoryError("mdrun had not enough memory")

@@ -42,9 +42,14 @@ RESTRAINT = "0.5*k_restraint*periodicdistance(x,y,z,x0,y0,z0)^2"
 # What an .mdp says, not the topology.
 ELSEWHERE = {"CMMotionRemover", "MonteCarloBarostat", "MonteCarloMembraneBarostat"}
 
+# GROMACS's number of geometric means for both sigma and epsilon.
+GEOMETRIC_RULE = 3
+
 Atoms = tuple[int, ...]
 Values = tuple[float, ...]
 Pair = tuple[int, int]
+# Sigma, nm, epsilon, kJ/mol, and row of NBFIX.
+Kind = tuple[float, float, int]
 
 
 class Unsupported(Exception):
@@ -144,6 +149,28 @@ class Terms:
         self._constraints(system)
         self._sites(system)
         self._label()
+
+    def pair(self, first: Kind, second: Kind) -> tuple[float, float]:
+        """The coefficients c6 and c12 of two kinds of particles, kJ/mol nm^6 and nm^12."""
+        (sigma, epsilon, row), (other_sigma, other_epsilon, other_row) = first, second
+        size = math.sqrt(sigma * other_sigma) if self.rule == GEOMETRIC_RULE else (sigma + other_sigma) / 2
+        depth = math.sqrt(epsilon * other_epsilon)
+        more_c12, more_c6 = self.nbfix.get(_pair(row, other_row), (0.0, 0.0))
+        return 4 * depth * size**6 + more_c6, 4 * depth * size**12 + more_c12
+
+    def kinds(self) -> list[Kind]:
+        """Sigma, epsilon and the row of NBFIX of each particle, which decide about Lennard-Jones."""
+        return list(zip(self.sigmas, self.epsilons, self.nbfix_rows or [0] * self.n_atoms, strict=True))
+
+    def energy_at(self, distance: float) -> float:
+        """Lennard-Jones of all with all, were each at a distance (nm) from each, kJ/mol; pairs count twice."""
+        counts = Counter(self.kinds())
+        total = 0.0
+        for first, n_first in counts.items():
+            for second, n_second in counts.items():
+                c6, c12 = self.pair(first, second)
+                total += n_first * n_second * (c12 / distance**12 - c6 / distance**6)
+        return total
 
     def _bonds(self, force: openmm.HarmonicBondForce) -> None:
         for i in range(force.getNumBonds()):
@@ -273,7 +300,7 @@ class Terms:
         names = [force.getPerParticleParameterName(i) for i in range(force.getNumPerParticleParameters())]
         if set(names) != {"A", "C"} or any(self.epsilons) or force.getNumInteractionGroups():
             raise Unsupported(f"the force {force.getName()} beside other Lennard-Jones")
-        self.rule = 3
+        self.rule = GEOMETRIC_RULE
         for i in range(self.n_atoms):
             found = dict(zip(names, force.getParticleParameters(i), strict=True))
             self.sigmas[i], self.epsilons[i] = sigma_epsilon(found["C"] ** 2, found["A"] ** 2)

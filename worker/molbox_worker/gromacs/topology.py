@@ -154,9 +154,7 @@ def _put_nbfix(file: TextIO, terms: Terms, kinds: dict[AtomType, str]) -> None:
             low, high = sorted((first[4], second[4]))
             if (low, high) not in terms.nbfix:
                 continue
-            more_c12, more_c6 = terms.nbfix[low, high]
-            sigma, epsilon = (first[0] + second[0]) / 2, math.sqrt(first[1] * second[1])
-            c12, c6 = 4 * epsilon * sigma**12 + more_c12, 4 * epsilon * sigma**6 + more_c6
+            c6, c12 = terms.pair((first[0], first[1], first[4]), (second[0], second[1], second[4]))
             _put(file, first_name, second_name, 1, *map(_number, sigma_epsilon(c6, c12)))
 
 
