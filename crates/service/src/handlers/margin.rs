@@ -29,7 +29,6 @@ use crate::http::body;
 use crate::http::call::{self, Call};
 use crate::http::once::remembered;
 use crate::http::room::Share;
-use crate::http::routes::LARGE_BYTES;
 use crate::http::slots::Slot;
 use crate::http::validate::{loc, violation};
 
@@ -40,7 +39,7 @@ pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn margin_submit(mut call: Call) -> Result<Response, ApiError> {
-    let (body, ignored_parts) = match call.bytes.len() > LARGE_BYTES {
+    let (body, ignored_parts) = match call.bytes.len() > body::LARGE_BYTES {
         // Where no other request waits for it.
         true => block_in_place(|| Handle::current().block_on(body(&mut call)))?,
         false => body(&mut call).await?,

@@ -15,6 +15,9 @@ use crate::http::json::{self, Json, JsonError};
 use crate::http::room::Share;
 use crate::http::validate::{loc, violation};
 
+/// A body beyond this is read where no other request waits for it.
+pub(crate) const LARGE_BYTES: usize = 64 << 10;
+
 /// The query parameters of a request, decoded.
 pub(crate) fn query_of(request: &Request) -> Vec<(String, String)> {
     form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes())

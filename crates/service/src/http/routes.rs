@@ -32,7 +32,7 @@ use crate::handlers::{self, account, admin, analysis, file, job, margin, service
 use crate::handlers::{key as keys, session as sessions};
 use crate::hex::hex;
 use crate::http::answer::{Failure, answer};
-use crate::http::body::{Arriving, is_json, parse, query_of};
+use crate::http::body::{Arriving, LARGE_BYTES, is_json, parse, query_of};
 use crate::http::call::{Call, media};
 use crate::http::connections::{Pace, Visitor};
 use crate::http::json::Json;
@@ -45,8 +45,6 @@ const API_KEY: &str = "x-api-key";
 /// Members that are given more than once are named up to so many; a request with more has one
 /// cause.
 const MAX_REPEATED: usize = 20;
-/// A body beyond this is read where no other request waits for it.
-pub(crate) const LARGE_BYTES: usize = 64 << 10;
 /// Largest body of who has not signed in, of whom a password is the most there is to read: bodies of
 /// all of them together have the room of one account.
 const OPEN_BODY_BYTES: u64 = 16 << 10;
