@@ -660,7 +660,8 @@ def test_molecules_are_followed_where_frames_are_far_apart(water: Directory, gro
         job = gromacs(water, [{"steps": 5000, "traj_freq": every}], temperature_k=400)
         assert job.run() == 0, job.log()
         last.append(frames(job.output("production.dcd"))[-1])
-    assert np.array_equal(*last)
+    # Sums of single precision.
+    assert np.abs(last[0] - last[1]).max() < 1e-4
 
 
 @pytest.mark.parametrize("interval", [2**31, 10**12])
