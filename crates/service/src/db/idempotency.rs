@@ -11,10 +11,6 @@ use super::{Db, Deed, Error, Result, Scope, Tx, values};
 /// How long an answer is kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
 
-/// Most answers of one operation that are kept for an account though nothing would come of doing it
-/// twice.
-pub(super) const MAX_REMEMBERED: i64 = 1000;
-
 /// An answer as it is sent, and kept for a repeated request. Its status is 200: a request that was
 /// refused may be repeated with the same key, and is looked at anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,22 +62,12 @@ impl Db {
     }
 
     /// Keeps the answer of a request that can be done twice without harm, such as a cancellation:
-    /// repeated, it is answered as the first time. Of an account that has many of them nothing more
-    /// is kept, and what it repeats is done again.
+    /// repeated, it is answered as the first time.
     pub(crate) async fn remember(
         &self,
         write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Infallible>> {
-        let sql = "
-            select count(*) from (
-                select 1 from idempotency where account = ?1 and operation = ?2 limit ?3
-            ) as kept";
-        let values = values![write.account, write.operation, MAX_REMEMBERED];
-        let n_kept: i64 = self.read(|tx| tx.one(sql, values, |row| row.get(0))).await?;
-        if n_kept == MAX_REMEMBERED {
-            return Ok(Once::Stored);
-        }
         self.write_once(write, answer, None, |_| Ok(Ok(()))).await
     }
 

@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use molbox::workflow::types;
 use tokio::sync::oneshot;
 
-use super::idempotency::MAX_REMEMBERED;
 use super::runner::take;
 use super::transfer::TABLES;
 use super::{
@@ -387,27 +386,6 @@ fn a_repeated_request_is_answered_as_the_first_and_writes_nothing() {
         let later = IdempotentWrite { now: at(1) + DAY, ..first };
         assert!(db.answered(&later).await.unwrap().is_none());
         assert!(matches!(submit(job("job_4"), later).await, Once::Stored));
-    });
-}
-
-#[test]
-fn of_requests_that_do_no_harm_twice_so_many_answers_are_kept_and_no_more() {
-    on_each_database(|db| async move {
-        let (own, other) = (account(&db, "own").await, account(&db, "other").await);
-        let cancel = |account: i64, key: usize| IdempotentWrite {
-            operation: "job_cancel",
-            ..request(account, &key.to_string())
-        };
-        let most = usize::try_from(MAX_REMEMBERED).unwrap();
-        for key in 0..=most {
-            let done = db.remember(cancel(own, key), answer("a")).await.unwrap();
-            assert!(matches!(done, Once::Stored), "{done:?}");
-        }
-        db.remember(cancel(other, most), answer("b")).await.unwrap();
-        let is_kept = async |request| db.answered(&request).await.unwrap().is_some();
-        assert!(is_kept(cancel(own, most - 1)).await);
-        assert!(!is_kept(cancel(own, most)).await);
-        assert!(is_kept(cancel(other, most)).await, "each account has its own");
     });
 }
 

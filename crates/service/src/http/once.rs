@@ -34,13 +34,9 @@ pub(crate) fn replayed(before: Before) -> Result<Response, ApiError> {
     }
 }
 
-/// Most bytes of an answer that is kept though the request can be done twice without harm.
-const MAX_REMEMBERED: usize = 64 << 10;
-
-/// Answers, and keeps the answer for a repeated request, as far as there is room: no quota counts
-/// what is kept.
+/// Answers, and keeps the answer for a repeated request.
 pub(crate) async fn remembered(call: &Call, answer: Answer) -> Result<Response, ApiError> {
-    if call.idempotency_key.is_none() || answer.body.len() > MAX_REMEMBERED {
+    if call.idempotency_key.is_none() {
         return response(&answer);
     }
     let done = call.app.db.remember(call.idempotent_write(), answer.clone()).await?;
