@@ -31,6 +31,7 @@ use crate::folder::reserve::Reserve;
 use crate::folder::{self, DATABASE, Folder};
 use crate::hex::{hex, unhex};
 use crate::http::arriving::Arriving;
+use crate::http::kept_answers::KeptAnswers;
 use crate::http::page_token::PageTokens;
 use crate::http::rates::Rates;
 use crate::http::room::Room;
@@ -92,6 +93,7 @@ pub(crate) struct App {
     /// Of what is kept in memory already.
     pub(crate) looks: Arc<Slots>,
     pub(crate) turns: Turns,
+    pub(crate) kept_answers: KeptAnswers,
     /// Of the streams of an account one looks at a time.
     pub(crate) watches: Turns,
     pub(crate) arriving: Arc<Arriving>,
@@ -175,6 +177,7 @@ impl App {
             registrations: Slots::new(config.limits.registrations),
             looks: Slots::new(0),
             turns: Turns::default(),
+            kept_answers: KeptAnswers::default(),
             watches: Turns::default(),
             arriving: Arc::default(),
             metrics: Metrics::new(),

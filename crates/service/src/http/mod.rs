@@ -7,6 +7,7 @@ pub(crate) mod call;
 pub(crate) mod connections;
 pub(crate) mod download;
 pub(crate) mod json;
+pub(crate) mod kept_answers;
 pub(crate) mod once;
 pub(crate) mod page;
 pub(crate) mod page_token;

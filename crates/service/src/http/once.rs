@@ -39,6 +39,7 @@ pub(crate) async fn remembered(call: &Call, answer: Answer) -> Result<Response, 
     if call.idempotency_key.is_none() {
         return response(&answer);
     }
+    call.app.kept_answers.add(call.account(), answer.body.len(), call.app.now());
     let done = call.app.db.remember(call.idempotent_write(), answer.clone()).await?;
     once(done, &answer, |never| match never {})
 }

@@ -352,7 +352,10 @@ async fn carry_out(
     let _turn = app.turns.take(call.account(), &key).await;
     match app.db.answered(&call.idempotent_write()).await? {
         Some(before) => once::replayed(before),
-        None => (route.handler)(call).await,
+        None => {
+            app.kept_answers.check(call.account(), app.now())?;
+            (route.handler)(call).await
+        }
     }
 }
 
