@@ -93,27 +93,15 @@ def _run(simulation: Simulation, index: int, stage: Stage, gromacs: Gromacs | No
             simulation.engine = GROMACS
             GromacsRun(simulation, index, stage, gromacs).run()
             return
-        except Unsupported as reason:
+        except (Unsupported, Broken) as reason:
+            if isinstance(reason, Unsupported):
+                code, why = "engine_unsupported", f"GROMACS cannot run this as OpenMM does: {reason}"
+                remedy = f"leave engine out, {reason.remedy}" if reason.remedy else "leave engine out"
+            else:
+                code, why, remedy = "engine_missing", f"the gmx here does not work: {reason}", MISSING_REMEDY
+            name = stage.name
             if wanted == GROMACS:
-                raise TaskError(
-                    "engine_unsupported",
-                    f"{stage.name}: GROMACS cannot run this as OpenMM does: {reason}",
-                    remedy=f"leave engine out, {reason.remedy}" if reason.remedy else "leave engine out",
-                    loc=["body", "engine"],
-                    stage=stage.name,
-                ) from reason
-            message = f"{stage.name}: run by OpenMM, for GROMACS cannot run it as OpenMM does: {reason}"
-            simulation.task.warn("engine_changed", message)
-        except Broken as reason:
-            if wanted == GROMACS:
-                raise TaskError(
-                    "engine_missing",
-                    f"{stage.name}: the gmx here does not work: {reason}",
-                    remedy=MISSING_REMEDY,
-                    loc=["body", "engine"],
-                    stage=stage.name,
-                ) from reason
-            message = f"{stage.name}: run by OpenMM, for the gmx here does not work: {reason}"
-            simulation.task.warn("engine_changed", message)
+                raise TaskError(code, f"{name}: {why}", remedy=remedy, loc=["body", "engine"], stage=name) from reason
+            simulation.task.warn("engine_changed", f"{name}: run by OpenMM, for {why}")
     simulation.engine = OPENMM
     OpenMMRun(simulation, index, stage).run()

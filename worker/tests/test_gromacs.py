@@ -271,6 +271,8 @@ def test_either_engine_resumes_what_the_other_has_left(
     assert job.result["versions"]["gromacs"] in {used["engine"]["version"], before["engine"]["version"]}
     assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 601, 20))
     assert len(frames(job.output("production.dcd"))) == 10
+    state = openmm.XmlSerializer.deserialize(job.output("production.state.xml").read_text())
+    assert (state.getStepCount(), state.getTime()._value) == (600, pytest.approx(600 * 2e-3))
     temperatures = [row["temperature (K)"] for row in rows(job.output("production.csv"))]
     assert min(temperatures[5:]) > 150, "velocities were taken over"
 
@@ -449,6 +451,16 @@ def test_an_mdrun_that_others_end_is_run_again_to_the_same_bytes(
     assert "run again from step 0" in ended.log()
     for name in NAMES:
         assert whole.output(name).read_bytes() == ended.output(name).read_bytes(), name
+
+
+@pytest.mark.parametrize("words", ["No space left on device", "maybe you are out of disk space?"])
+def test_a_disk_that_is_full_for_mdrun_is_full(
+    words: str, water: Directory, gromacs: Simulator, tmp_path: Path
+) -> None:
+    full = f"echo 'Fatal error:'; echo 'Cannot write trajectory frame; {words}'; echo; exit 1"
+    job = gromacs(water, [{"steps": 40}], gromacs=stand_in(tmp_path, full))
+    assert job.run() == 4, job.log()
+    assert not (job.work / "result.json").exists()
 
 
 def test_a_stop_that_mdrun_is_told_of_first_is_a_stop(water: Directory, gromacs: Simulator, tmp_path: Path) -> None:

@@ -17,10 +17,8 @@ LIST_STEPS = 20
 ALL_LIST_STEPS = (LIST_STEPS, 10, 5, 2, 1)
 # Most steps between energies: the box is looked at then.
 ENERGY_STEPS = 1000
-# A molecule is followed from image to image, which takes frames between which none moves half a box: six times what
-# it moves along an axis, with the diffusion of small molecules in hot water, nm²/ps.
-DIFFUSION = 0.02
-DEVIATIONS = 6
+# Six times what a small molecule moves in hot water is half of the box, by its diffusion in nm²/ps.
+DIFFUSION, DEVIATIONS = 0.02, 6
 DRIFT_STEPS = 100
 MAX_INTERVAL = 2**31 - 1
 # Up to here LINCS keeps the accuracy of OpenMM's constraints with its own defaults.
@@ -32,8 +30,6 @@ TAU_P_PS = 5.0
 # one: held atoms are back in their places within a picosecond, and the volume relaxes against what is softer.
 COMPRESSIBILITY = 4.5e-5
 LARGEST_SHARE = 0.1
-# What is coupled faster than this is drawn anew in each step. 1/friction may be less than GROMACS can tell from none.
-LEAST_TAU_PS = 1e-6
 BAR = 16.6054  # kJ/mol/nm³
 # A grid of the mesh has no other factors.
 FACTORS = (2, 3, 5, 7)
@@ -121,7 +117,7 @@ def stage_parameters(
     assert terms.direct is not None
     timestep = plan.timestep_fs / 1000
     is_short = timestep <= SHORT_TIMESTEP_PS
-    energy_steps = _energy_steps(_due(stage, stage.log_freq))
+    energy_steps = _share(_due(stage, stage.log_freq), ENERGY_STEPS)
     parameters: Parameters = {
         # Leap-frog is as good as any where nothing is random.
         "integrator": "sd" if plan.friction_per_ps else "md",
@@ -148,7 +144,7 @@ def stage_parameters(
     if plan.friction_per_ps:
         parameters |= {
             "tc-grps": "System",
-            "tau-t": repr(max(1 / plan.friction_per_ps, LEAST_TAU_PS)),
+            "tau-t": repr(max(1 / plan.friction_per_ps, 1e-6)),
             "ref-t": plan.temperature_k,
             "ld-seed": seed,
         }
@@ -159,33 +155,22 @@ def stage_parameters(
     return parameters
 
 
-def _energy_steps(log_steps: int) -> int:
-    """Steps between energies: those of lines, or a share of them where they are far apart."""
-    if log_steps <= ENERGY_STEPS:
-        return log_steps or ENERGY_STEPS
-    share = _share(log_steps, ENERGY_STEPS)
-    # More would cost more than a look at the box is worth.
-    return share if 10 * share >= ENERGY_STEPS else log_steps
-
-
 def frame_steps(traj_steps: int, box: Array, timestep: float) -> int:
-    """Steps between frames: those asked for, or a share of them, for no molecule to be taken for its image."""
+    """Steps between frames: no molecule may be taken for its image."""
     half = np.diag(box).min() / 2
-    most = max(1, int((half / DEVIATIONS) ** 2 / (2 * DIFFUSION) / timestep))
-    return _share(traj_steps, most) if traj_steps else most
+    return _share(traj_steps, max(1, int((half / DEVIATIONS) ** 2 / (2 * DIFFUSION) / timestep)))
 
 
 def _share(steps: int, most: int) -> int:
-    """The largest number up to `most` that divides `steps`."""
-    return next(each for each in range(min(steps, most), 0, -1) if steps % each == 0)
+    """The largest number up to `most` that divides `steps`; `most` for 0."""
+    return next(each for each in range(min(steps or most, most), 0, -1) if steps % each == 0)
 
 
 def pressure_of_cutoff(terms: Terms, box: Array) -> float:
-    """What the end of Lennard-Jones at the cutoff adds to the pressure of OpenMM's barostat, bar.
+    """What Lennard-Jones that ends at the cutoff adds to the pressure of OpenMM's barostat, bar.
 
-    Scaled, pairs cross the cutoff, where their energy jumps to zero; the virial, by which GROMACS knows the
-    pressure, has nothing of that. As in a fluid without order at that distance: (2π/3) rc³ ΣΣ u(rc)/V². A
-    switch leaves no jump, and GROMACS's correction for what is beyond the cutoff has it.
+    Scaled, pairs lose their energy there, which the virial does not have: (2π/3) rc³ ΣΣ u(rc)/V² in a fluid
+    without order. GROMACS's correction for what is beyond has it.
     """
     direct = terms.direct
     assert direct is not None

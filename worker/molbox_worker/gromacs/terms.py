@@ -49,7 +49,7 @@ Atoms = tuple[int, ...]
 Values = tuple[float, ...]
 Pair = tuple[int, int]
 # Sigma, nm, epsilon, kJ/mol, and row of NBFIX.
-Kind = tuple[float, float, int]
+LennardJones = tuple[float, float, int]
 
 
 class Unsupported(Exception):
@@ -150,21 +150,21 @@ class Terms:
         self._sites(system)
         self._label()
 
-    def pair(self, first: Kind, second: Kind) -> tuple[float, float]:
-        """The coefficients c6 and c12 of two kinds of particles, kJ/mol nm^6 and nm^12."""
+    def lennard_jones(self) -> list[LennardJones]:
+        """What each particle has of it."""
+        return list(zip(self.sigmas, self.epsilons, self.nbfix_rows or [0] * self.n_atoms, strict=True))
+
+    def pair(self, first: LennardJones, second: LennardJones) -> tuple[float, float]:
+        """Coefficients c6 and c12 of a pair."""
         (sigma, epsilon, row), (other_sigma, other_epsilon, other_row) = first, second
         size = math.sqrt(sigma * other_sigma) if self.rule == GEOMETRIC_RULE else (sigma + other_sigma) / 2
         depth = math.sqrt(epsilon * other_epsilon)
         more_c12, more_c6 = self.nbfix.get(_pair(row, other_row), (0.0, 0.0))
         return 4 * depth * size**6 + more_c6, 4 * depth * size**12 + more_c12
 
-    def kinds(self) -> list[Kind]:
-        """Sigma, epsilon and the row of NBFIX of each particle, which decide about Lennard-Jones."""
-        return list(zip(self.sigmas, self.epsilons, self.nbfix_rows or [0] * self.n_atoms, strict=True))
-
     def energy_at(self, distance: float) -> float:
-        """Lennard-Jones of all with all, were each at a distance (nm) from each, kJ/mol; pairs count twice."""
-        counts = Counter(self.kinds())
+        """Lennard-Jones of all with all, each at a distance (nm) from each, kJ/mol; pairs count twice."""
+        counts = Counter(self.lennard_jones())
         total = 0.0
         for first, n_first in counts.items():
             for second, n_second in counts.items():

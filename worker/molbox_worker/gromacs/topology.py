@@ -14,7 +14,7 @@ from typing import TextIO
 
 from openmm import app
 
-from molbox_worker.gromacs.terms import Terms, sigma_epsilon
+from molbox_worker.gromacs.terms import LennardJones, Terms, sigma_epsilon
 
 # Of a molecule, in this order.
 SECTIONS = (
@@ -42,8 +42,8 @@ Line = tuple[str, tuple[int, ...], tuple[float, ...]]
 # A kind of molecule: its atoms and its lines.
 Kind = tuple[tuple[Row, ...], tuple[Line, ...]]
 Kinds = dict[Kind, int]
-# An atom type: sigma, epsilon, whether it is a site, label of CMAP, row of NBFIX.
-AtomType = tuple[float, float, bool, str, int]
+# An atom type: what decides about Lennard-Jones, whether it is a site, label of CMAP.
+AtomType = tuple[LennardJones, bool, str]
 
 
 def write_topology(path: Path, terms: Terms, topology: app.Topology) -> None:
@@ -53,7 +53,7 @@ def write_topology(path: Path, terms: Terms, topology: app.Topology) -> None:
     with path.open("w") as file:
         _put(file, f"[ defaults ]\n1 {terms.rule} no 1.0", _number(terms.fudge))
         _put(file, "\n[ atomtypes ]")
-        for (sigma, epsilon, is_site, label, _), name in kinds.items():
+        for ((sigma, epsilon, _), is_site, label), name in kinds.items():
             _put(file, name, label, "0 1.0 0.0", "V" if is_site else "A", _number(sigma), _number(epsilon))
         _put_nbfix(file, terms, kinds)
         _put_maps(file, terms)
@@ -66,14 +66,13 @@ def write_topology(path: Path, terms: Terms, topology: app.Topology) -> None:
 
 def _types(terms: Terms) -> tuple[dict[AtomType, str], list[str]]:
     """The atom types by what they are, and the name of each atom's."""
-    rows = terms.nbfix_rows or [0] * terms.n_atoms
     kinds: dict[AtomType, str] = {}
     names = []
     labels = set()
-    for kind in zip(terms.sigmas, terms.epsilons, terms.is_site, terms.labels, rows, strict=True):
+    for kind in zip(terms.lennard_jones(), terms.is_site, terms.labels, strict=True):
         if kind not in kinds:
             # grompp wants each bonded type that a map names to be the name of an atom type too.
-            label = kind[3]
+            label = kind[2]
             kinds[kind] = f"t{len(kinds)}" if label in labels else label
             labels.add(label)
         names.append(kinds[kind])
@@ -151,11 +150,10 @@ def _put_nbfix(file: TextIO, terms: Terms, kinds: dict[AtomType, str]) -> None:
     items = list(kinds.items())
     for at, (first, first_name) in enumerate(items):
         for second, second_name in items[at:]:
-            low, high = sorted((first[4], second[4]))
-            if (low, high) not in terms.nbfix:
-                continue
-            c6, c12 = terms.pair((first[0], first[1], first[4]), (second[0], second[1], second[4]))
-            _put(file, first_name, second_name, 1, *map(_number, sigma_epsilon(c6, c12)))
+            low, high = sorted((first[0][2], second[0][2]))
+            if (low, high) in terms.nbfix:
+                own = sigma_epsilon(*terms.pair(first[0], second[0]))
+                _put(file, first_name, second_name, 1, *map(_number, own))
 
 
 def _put_maps(file: TextIO, terms: Terms) -> None:
