@@ -33,9 +33,9 @@ class Run:
 
     Attributes
     ----------
-    loops : dict
+    loops
         Names of residues to build before some of them.
-    is_closed : bool
+    is_closed
         Whether the last one is bonded to the first, as in a cyclic peptide.
 
     """

@@ -35,9 +35,9 @@ class File:
 
     Attributes
     ----------
-    name : str
+    name
         Its name.
-    sha256 : str
+    sha256
         Of its content: OpenMM loads a truncated checkpoint without complaint.
 
     """
@@ -52,11 +52,11 @@ class Checkpoint:
 
     Attributes
     ----------
-    platform : str
+    platform
         Name of the platform that can load `file`.
-    file : File
+    file
         Everything, to the bit, for the same platform, version and processor.
-    state : File
+    state
         What any of them can resume from.
 
     """
@@ -72,13 +72,13 @@ class Minimised:
 
     Attributes
     ----------
-    index : int
+    index
         Index of the pass.
-    pass_steps, steps : int
+    pass_steps, steps
         Steps of this pass, and of all.
-    energy_before : float
+    energy_before
         Potential energy at the start, kJ/mol.
-    positions : File
+    positions
         Positions, shape (n_atoms, 3), nm.
 
     """
@@ -96,27 +96,27 @@ class Commit:
 
     Attributes
     ----------
-    fingerprint : str
+    fingerprint
         Digest of what the simulation is made of: another one cannot resume from here.
-    number : int
+    number
         Commits so far, by which the service sees that an attempt made progress.
-    stage : int or None
+    stage
         Index of the stage that is under way; None while the energy is minimised.
-    step : int
+    step
         Steps of that stage.
-    seconds : float
+    seconds
         Wall time spent in it.
-    minimised : Minimised or None
+    minimised
         How far the minimisation has come, while it is under way.
-    start : File or None
+    start
         State in which the stage began.
-    checkpoint : Checkpoint or None
+    checkpoint
         Where in the stage it is; None at its start.
-    files : dict or None
+    files
         Lengths of its trajectory and log.
-    ended : list of StageResult
+    ended
         Results of the stages that have ended, the minimisation first.
-    warnings : list of TaskWarning
+    warnings
         What the user is to know.
 
     """
@@ -139,11 +139,11 @@ class CommitFolder:
 
     Parameters
     ----------
-    path : Path
+    path
         The folder; made when it is not there.
-    fingerprint : str
+    fingerprint
         Of the simulation that resumes from it or begins.
-    check_attempt : callable
+    check_attempt
         Raises when the folder is another attempt's by now; called before each commit.
 
     Raises

@@ -29,15 +29,15 @@ class DcdFile:
 
     Parameters
     ----------
-    path : Path
+    path
         The file.
-    n_atoms : int
+    n_atoms
         Number of atoms of every frame.
-    interval : int
+    interval
         Steps between frames; the first frame is of step `interval`.
-    timestep_ps : float
+    timestep_ps
         Time step.
-    committed : int or None
+    committed
         Length that is known to be good; the file is cut to it and continued. None starts anew.
 
     """

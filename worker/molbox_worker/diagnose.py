@@ -27,11 +27,9 @@ class Chunk:
 
     Attributes
     ----------
-    first : int
+    first
         The step before them.
-    n_steps : int
-        How many they are.
-    before : openmm.State
+    before
         Positions and velocities before them.
 
     """
@@ -47,14 +45,10 @@ class Diagnosis:
 
     Attributes
     ----------
-    first, last : int
+    first, last
         Where they began, and the last sound step.
-    is_sound : bool
-        Whether nothing broke.
-    where : str
+    where
         What is wrong, and on which atoms.
-    residues : list of ResidueName
-        Those of the atoms.
 
     """
 
@@ -70,17 +64,7 @@ def explained(
 ) -> Exception:
     """The error of a stage in words of its physics; itself when it has to do with something else.
 
-    Parameters
-    ----------
-    error
-        What OpenMM raised.
-    model, stage
-        What was simulated.
-    start
-        The state in which the stage began, to which restraints hold.
-    chunk
-        The last steps that were tried.
-
+    Restraints hold to `start`, and the steps of `chunk` are the last that were tried.
     """
     text = str(error)
     # Of a box that is too small at first, and of one that becomes it.

@@ -43,13 +43,11 @@ class TaskDirectory:
 
     Attributes
     ----------
-    path : Path
-        The directory.
-    work : Path
+    work
         Its folder that the worker writes to.
-    output : Path
+    output
         The folder of its results.
-    spec : BuildTask, SimulateTask or EnvironmentTask
+    spec
         The content of ``task.json``.
 
     Raises

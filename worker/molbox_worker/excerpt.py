@@ -26,13 +26,13 @@ def write_trajectory(source: Path, target: Path, atoms: NDArray[np.int64], repor
 
     Parameters
     ----------
-    source : Path
+    source
         A trajectory as `DcdFile` writes it, closed.
-    target : Path
+    target
         The file; one that is there is replaced.
     atoms : array of shape (n,)
         Indices of the atoms, ascending.
-    report : callable
+    report
         Called while it goes on.
 
     """

@@ -54,13 +54,13 @@ class Parameters:
 
     Attributes
     ----------
-    xml : str
+    xml
         An OpenMM force field with one residue template.
-    charge : int
+    charge
         Net charge, e.
-    notes : list of TaskWarning
+    notes
         Warnings about them, as `TaskDirectory.warn` takes them. They name no file: the next one may have another name.
-    is_cached : bool
+    is_cached
         Whether they were taken from the cache.
 
     """

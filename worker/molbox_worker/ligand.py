@@ -51,13 +51,11 @@ class Ligand:
 
     Attributes
     ----------
-    index : int
+    index
         Its place in the request, from 0.
-    what : str
+    what
         Name for its owner, for example ``ligand 1 (xylene.sdf)``.
-    residue_name : str
-        Name of its residue.
-    molecule : Chem.Mol
+    molecule
         All atoms, hydrogens included, with the conformer as read.
     positions_nm : array, shape (n, 3)
         Positions after rotation and translation.

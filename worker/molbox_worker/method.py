@@ -69,15 +69,15 @@ class Barostat:
 
     Attributes
     ----------
-    name : str
+    name
         ``MonteCarloBarostat``, ``MonteCarloMembraneBarostat`` or ``C-rescale``.
-    interval_steps : int
+    interval_steps
         Steps between its changes of the box.
-    surface_tension_bar_nm : float or None
+    surface_tension_bar_nm
         Of a membrane, whose plane and normal change apart.
-    tau_ps, compressibility_per_bar : float or None
+    tau_ps, compressibility_per_bar
         Of C-rescale; the latter is that of water, or less where restraints are stiff.
-    seed : int or None
+    seed
         Of what is random in it, where that is not the integrator's.
 
     """

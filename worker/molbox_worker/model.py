@@ -28,21 +28,21 @@ class Model:
 
     Attributes
     ----------
-    plan : SimulatePlan
+    plan
         What is asked for.
-    seed : int
+    seed
         Of everything random.
-    topology : openmm.app.Topology
+    topology
         The molecules.
-    n_atoms : int
+    n_atoms
         Their number of atoms.
     platform, properties
         Where to calculate.
-    timestep_ps : float
+    timestep_ps
         Time step.
-    threads : int
+    threads
         Threads of a CPU.
-    is_exact : bool
+    is_exact
         Whether a resumed simulation gives the same bits as one that was never stopped.
 
     """

@@ -21,9 +21,9 @@ class InvalidTask(Exception):
 
     Parameters
     ----------
-    message : str
+    message
         Which field it is, and what is wrong with it.
-    attempt : int, optional
+    attempt
         The attempt that the file names, for `result.json`.
 
     """
@@ -39,14 +39,10 @@ class InputFile:
 
     Attributes
     ----------
-    file_id : str
+    file_id
         Identifier of the registered file.
-    file : str
-        Its name in the folder.
-    format : str
+    format
         ``pdb``, ``cif``, ``sdf`` and so on.
-    name : str
-        What its owner calls it.
 
     """
 
@@ -62,11 +58,11 @@ class LigandFile(InputFile):
 
     Attributes
     ----------
-    residue_name : str
+    residue_name
         What its residue is called in the system.
-    rotation : list of float or None
+    rotation
         Three angles in degrees, a quaternion, or nine elements of a matrix by rows.
-    translation : list of float or None
+    translation
         Three lengths, nm.
 
     """
@@ -82,14 +78,10 @@ class ForceFieldFiles:
 
     Attributes
     ----------
-    name : str
+    name
         What the request calls it.
-    family : str
+    family
         ``amber``, ``charmm``, or ``custom`` for a registered file alone.
-    files : list of str
-        Those of OpenMM.
-    custom : InputFile or None
-        The registered one.
 
     """
 
@@ -110,13 +102,13 @@ class WaterModel:
 
     Attributes
     ----------
-    name : str
+    name
         What the request calls it.
-    file : str or None
+    file
         OpenMM's file of its parameters.
-    model : str or None
+    model
         The model of the same geometry that `Modeller.addSolvent` places.
-    sites : int or None
+    sites
         Sites of a molecule.
 
     """
@@ -133,33 +125,23 @@ class BuildPlan:
 
     Attributes
     ----------
-    built : list of InputFile
+    built
         Files of a system that another program has built; with them nothing else has a part but `max_atoms`.
-    protein : InputFile or None
-        The structure.
-    ligands : list of LigandFile
-        Molecules that are put beside it.
-    membrane : str or None
-        Lipid of the membrane.
-    chains : list of str or None
+    chains
         Identifiers of the chains to keep; None for all.
-    keep_hydrogens : bool
+    keep_hydrogens
         Whether the hydrogens of the structure decide on protonation.
-    ph : float
+    ph
         The pH that decides otherwise.
-    force_field : ForceFieldFiles
-        The force field.
-    water : WaterModel
-        The water.
-    positive_ion, negative_ion : str
+    positive_ion, negative_ion
         ``Na+`` and ``Cl-``, for example.
-    concentration : float
+    concentration
         Of ions beyond those that neutralise, mol/L.
-    box_shape : str
+    box_shape
         ``cube``, ``rectangular``, ``dodecahedron`` or ``octahedron``.
-    padding_nm : float
+    padding_nm
         Least distance of the molecules from the faces of the box.
-    max_atoms : int
+    max_atoms
         Most atoms that the service takes.
 
     """
@@ -187,15 +169,15 @@ class Stage:
 
     Attributes
     ----------
-    name : str
+    name
         ``equilibration_1`` and so on, or ``production``; the name of its files.
-    ensemble : str
+    ensemble
         NVT or NPT.
-    steps, traj_freq, log_freq : int
+    steps, traj_freq, log_freq
         Steps in all, between frames, between log lines; 0 for no frames, no lines.
-    restraint_force : float
+    restraint_force
         Force constant, kJ/mol/nm².
-    restraint_atoms : list of int
+    restraint_atoms
         Atoms that are held at their positions at the start of the stage.
 
     """
@@ -223,29 +205,25 @@ class SimulatePlan:
 
     Attributes
     ----------
-    temperature_k, pressure_bar : float
+    temperature_k, pressure_bar
         Of the thermostat and of the barostat.
-    surface_tension_bar_nm : float
-        Of a membrane.
-    membrane : bool
+    membrane
         Whether pressure acts on the plane of a membrane and on its normal apart.
-    friction_per_ps : float
+    friction_per_ps
         Of the thermostat.
-    timestep_fs : float
-        Time step.
-    ewald_tolerance : float
+    ewald_tolerance
         Error tolerance of the Ewald summation.
-    cutoff_nm : float
+    cutoff_nm
         Of the interactions in direct space.
-    minimization_steps : int
+    minimization_steps
         At most; 0 for none.
-    engine : str
+    engine
         ``openmm`` or ``gromacs`` for that one, ``auto`` for the faster that can run a stage.
-    excerpt_atoms : list of int
+    excerpt_atoms
         Atoms of which production has files of their own besides; empty for none.
-    hydrogen_mass_da : float or None
+    hydrogen_mass_da
         Mass of hydrogens outside of water; None leaves all masses as they are.
-    stages : list of Stage
+    stages
         What comes after the minimisation, in order.
 
     """
@@ -267,14 +245,7 @@ class SimulatePlan:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """How the environment is checked: always in the same way.
-
-    Attributes
-    ----------
-    seconds : int
-        How long it may take.
-
-    """
+    """How the environment is checked: always in the same way."""
 
     seconds: int
 
@@ -285,33 +256,31 @@ class Task:
 
     Attributes
     ----------
-    kind : str
+    kind
         ``build``, ``simulate`` or ``environment``.
-    id : str
+    id
         What the service calls it.
-    attempt : int
+    attempt
         Number of the attempt, which `result.json` repeats.
-    boot : str or None
+    boot
         For the service: which start of the machine the attempt belongs to.
-    commits : int
+    commits
         For the service: commits before the attempt.
-    seed : int
+    seed
         Of everything random.
-    platform : str or None
+    platform
         OpenMM's platform; None for the best there is.
-    gromacs : str or None
+    gromacs
         The program ``gmx``; None for the one on the search path.
-    threads : int
+    threads
         Threads of the CPU platform, and of GROMACS.
-    device : int or None
-        Index of the GPU.
-    user : int or None
+    user
         For the service: the user as whom it runs.
-    cache : str
+    cache
         Folder of what is worth keeping for other tasks of the account.
-    ligand_seconds : float
+    ligand_seconds
         Longest time for the charges of a ligand.
-    checkpoint_seconds : float
+    checkpoint_seconds
         Time between commits.
 
     """

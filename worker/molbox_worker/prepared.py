@@ -23,15 +23,15 @@ class Account:
 
     Attributes
     ----------
-    counts : Counter
+    counts
         Residues ``kept``, ``replaced``, ``removed`` and ``built``.
-    identities : Counter
+    identities
         Chain, number and insertion code of the residues that the system has to have.
-    joined : set of frozenset
+    joined
         Pairs of these that are bonded.
     deposited : array, shape (n, 3)
         Places of the atoms that are to stay where they are, in nm.
-    authors : dict
+    authors
         What the file calls each chain.
 
     """
@@ -53,13 +53,13 @@ class Prepared:
 
     Attributes
     ----------
-    modeller : Modeller
+    modeller
         Topology and positions.
-    hydrogens : list
+    hydrogens
         What to place on each residue.
-    openmm_names, final_names : list of str
+    openmm_names, final_names
         What each is called while hydrogens are placed, and otherwise.
-    account : Account
+    account
         What became of the file's residues.
 
     """

@@ -20,9 +20,9 @@ class ResidueName:
 
     Attributes
     ----------
-    chain_id, residue_id, residue_name : str
+    chain_id, residue_id, residue_name
         The number with its insertion code.
-    index : int or None
+    index
         Number by which masks count it, in a system that is built.
 
     """
@@ -57,17 +57,17 @@ class Failure:
 
     Attributes
     ----------
-    code : str
+    code
         Machine-readable kind, for example ``no_template``; `docs/errors.md` lists them.
-    message : str
+    message
         What is wrong and where.
-    remedy : str or None
+    remedy
         What helps.
-    loc : list of str or int, or None
+    loc
         Path of the request field that caused it.
     stage, step
         Where in a simulation it happened.
-    residues : list of ResidueName or None
+    residues
         Where in the structure it happened.
 
     """
@@ -124,15 +124,15 @@ class Energies:
 
     Attributes
     ----------
-    time : float
+    time
         Since the start of the stage, ns.
-    potential_energy, kinetic_energy : float
+    potential_energy, kinetic_energy
         kJ/mol.
-    temperature : float
+    temperature
         K.
-    volume : float
+    volume
         nm³.
-    density : float
+    density
         g/mL.
 
     """
@@ -151,17 +151,17 @@ class StageResult:
 
     Attributes
     ----------
-    name : str
+    name
         The name of its files.
-    steps, frames : int
+    steps, frames
         Steps taken, frames written.
-    seconds : float
+    seconds
         Wall time of all attempts.
-    energy_before, energy_after : float or None
+    energy_before, energy_after
         Potential energy around a minimisation, kJ/mol.
-    largest_force : float or None
+    largest_force
         Largest net force that a minimisation left, kJ/mol/nm.
-    ns_per_day : float or None
+    ns_per_day
         Speed of a stage with steps.
 
     """
@@ -182,25 +182,25 @@ class Progress:
 
     Attributes
     ----------
-    stage : str
+    stage
         Step of a build or stage of a simulation.
-    stage_index, stage_count : int
+    stage_index, stage_count
         Which of how many it is, from 0.
-    fraction : float
+    fraction
         Share of the whole task that is done, from 0 to 1.
-    warnings : list of TaskWarning
+    warnings
         So far.
-    step, steps : int or None
+    step, steps
         Of the stage.
-    ns_per_day, eta_seconds : float or None
+    ns_per_day, eta_seconds
         Speed, and the time that is left.
-    energies : Energies or None
+    energies
         Last ones logged.
-    stages : list of StageResult or None
+    stages
         Those that have ended.
-    platform : str or None
+    platform
         OpenMM's platform.
-    engine : str or None
+    engine
         What runs the stage: ``openmm`` or ``gromacs``.
 
     """
@@ -254,7 +254,7 @@ class Findings:
     ----------
     longest_bond, closest_contact, largest_force
         The extremes; None in a system without any.
-    residues : dict of str to int
+    residues
         Residues of the structure ``kept``, ``replaced``, ``removed`` and ``built``.
 
     """
@@ -285,25 +285,25 @@ class SystemSummary:
 
     Attributes
     ----------
-    atoms, residues, chains : int
+    atoms, residues, chains
         Their numbers.
-    molecules : dict of str to int
+    molecules
         Molecules by kind.
-    net_charge : float
+    net_charge
         e.
-    box_vectors : list
+    box_vectors
         Shape (3, 3), nm.
-    volume, density : float
+    volume, density
         nm³, g/mL.
-    force_field, water_type : str
+    force_field, water_type
         As the request names them.
-    variants : dict of str to int
+    variants
         Residues by protonation variant.
-    seed : int
+    seed
         Of everything random.
-    solvent_residues : list of str
+    solvent_residues
         Names of the residues that the default restraints leave free.
-    check : Findings
+    check
         What the check found.
 
     """
@@ -349,15 +349,15 @@ class EnvironmentResult:
 
     Attributes
     ----------
-    platform : str
+    platform
         The one that tasks are given.
-    versions : dict of str to str
+    versions
         Of the programs, by name.
-    ligand_tools : bool
+    ligand_tools
         Whether there is what ligands need.
-    platforms : list of str
+    platforms
         All that there are.
-    gromacs : str
+    gromacs
         The program, its version and the instructions that it was built for; empty where there is none.
 
     """

@@ -29,19 +29,19 @@ class Simulation:
 
     Attributes
     ----------
-    task : TaskDirectory
+    task
         Where its files are.
-    model : Model
+    model
         What it is made of.
-    commits : CommitFolder
+    commits
         What of it is safely on disk.
-    checkpoint_seconds : float
+    checkpoint_seconds
         Time between commits.
-    ended : list of StageResult
+    ended
         The stages that have ended, the minimisation first.
-    energies : Energies or None
+    energies
         Last ones logged.
-    engine : str
+    engine
         What runs the present stage.
 
     """

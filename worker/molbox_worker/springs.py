@@ -42,13 +42,13 @@ class SpringSystem:
 
     Parameters
     ----------
-    system : openmm.System
+    system
         The system; it is changed.
-    box : sequence of Vec3
+    box
         Box vectors.
     platform, properties
         Where to calculate.
-    is_exact : bool
+    is_exact
         Whether what `minimise` returns is to depend on its arguments alone, to the bit.
 
     """
@@ -89,9 +89,9 @@ class SpringSystem:
         ----------
         positions : array of shape (n_atoms, 3)
             Where to begin, nm.
-        n_steps : int
+        n_steps
             At least 1.
-        on_step : function
+        on_step
             Called after each step; true ends it.
 
         Returns
@@ -127,11 +127,11 @@ def allowance(index: int, limit: int, steps: int, pass_steps: int) -> int:
 
     Parameters
     ----------
-    index : int
+    index
         Index of the pass.
-    limit : int
+    limit
         Steps of all passes.
-    steps, pass_steps : int
+    steps, pass_steps
         Steps taken so far by all of them, and by this one.
 
     """

@@ -67,17 +67,17 @@ class Residue:
 
     Attributes
     ----------
-    name : str
+    name
         Name by which OpenMM knows its atoms and hydrogens.
     chain, number, insertion
         How its author calls it.
-    deposited : str
+    deposited
         Its name in the file; empty when it was built.
-    variant : str or None
+    variant
         Protonation that its name asks for; None leaves it to the pH.
-    recorded : list of pairs of atoms
+    recorded
         Its own bonds by the records of the file.
-    bonds : list of pairs of atoms
+    bonds
         Its own bonds, when OpenMM does not know the residue.
     hydrogens : list of (name, parent's name) or None
         The hydrogens that its template has, when OpenMM does not know the residue.

@@ -44,9 +44,9 @@ class Brought:
     ----------
     topology, system
         The whole system.
-    state : openmm.State
+    state
         Its positions and box.
-    findings : Findings
+    findings
         What the check found.
 
     """

@@ -59,11 +59,11 @@ class BuiltFile:
 
     Attributes
     ----------
-    path : Path
+    path
         Where it is.
-    name : str
+    name
         What its owner calls it; of a member of an archive, its path in it.
-    kind : str
+    kind
         A value of `KINDS`.
 
     """

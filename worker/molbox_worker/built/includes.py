@@ -24,9 +24,9 @@ class Expanded:
 
     Attributes
     ----------
-    lines : list of str
+    lines
         Its lines.
-    n_atoms : int
+    n_atoms
         Atoms of all molecules that it lists.
 
     """

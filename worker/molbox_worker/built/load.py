@@ -44,15 +44,15 @@ class Loaded:
 
     Attributes
     ----------
-    source : str
+    source
         The program and the file of the topology.
-    topology : openmm.app.Topology
+    topology
         Its molecules.
-    system : openmm.System
+    system
         How they interact.
     positions : array, shape (n, 3)
         nm.
-    keeps_chains : bool
+    keeps_chains
         Whether the chains are those of its author.
 
     """

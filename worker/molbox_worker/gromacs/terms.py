@@ -70,33 +70,12 @@ class DirectSpace:
 
 
 class Terms:
-    """The terms of a System, with the atoms' indices in it.
+    """The terms of a System, with the atoms' indices in it; lists of numbers have one for each particle.
 
-    Attributes
-    ----------
-    n_atoms : int
-        Number of particles.
-    masses, charges, sigmas, epsilons : list of float
-        Of each, in Da, e, nm and kJ/mol.
-    is_site : list of bool
-        Whether it is a virtual site.
-    lines : dict
-        By section of the topology: atoms, and the function with its parameters.
-    direct : DirectSpace
-        How what is not bonded is cut off.
-    rule : int
-        How sigma and epsilon of two atoms make those of the pair, by GROMACS's number.
-    fudge : float
-        Of the charges of pairs three bonds apart.
-    labels : list of str
-        By which bonded types tell apart the maps of CMAP.
-    maps, map_of_types : list, dict
-        Those maps, and which of them belongs to five labels.
-    nbfix_rows, nbfix : list of int or None, dict
-        Row of each particle in the table of NBFIX; what a pair of rows adds to c12 and c6.
-    removes_drift : bool
-        Whether the motion of the centre of mass is removed.
-
+    In Da, e, nm and kJ/mol. `lines` has atoms, function and parameters by section of the topology, `rule`
+    GROMACS's number of how sigma and epsilon make those of a pair, `fudge` the factor of charges three bonds
+    apart. By `labels` bonded types tell apart the maps of CMAP, `map_of_types` has which belongs to five of
+    them. `nbfix` has what pairs of `nbfix_rows` add to c12 and c6.
     """
 
     def __init__(self, system: openmm.System) -> None:
